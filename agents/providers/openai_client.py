@@ -1,0 +1,25 @@
+"""The OpenAI SDK's client as both of its dialects use it: no retries, no redirects."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from openai import AsyncOpenAI
+
+
+def make_client(*, base_url: str, api_key: str) -> AsyncOpenAI:
+    """A client for one address and key. The SDK must have been loaded; an empty key sends none."""
+    from openai import AsyncOpenAI, DefaultAsyncHttpxClient, Omit
+
+    # The SDK would add these from the environment to every request, whoever the server is.
+    headers = {"OpenAI-Organization": Omit(), "OpenAI-Project": Omit()}
+    if not api_key:
+        headers["Authorization"] = Omit()
+    return AsyncOpenAI(
+        api_key=api_key,
+        base_url=base_url,
+        max_retries=0,
+        default_headers=headers,  # type: ignore[arg-type]  # Omit is accepted, only not declared
+        http_client=DefaultAsyncHttpxClient(follow_redirects=False),
+    )

@@ -1,0 +1,52 @@
+"""The catalogue of audited actions: dotted names, each with one line of what it means.
+
+`audit.record.record` refuses a name that isn't here, so that a new action can't be written down under a typo.
+"""
+
+from __future__ import annotations
+
+EVENTS: dict[str, str] = {
+    "accounts.signed_in": "A person signed in.",
+    "accounts.sign_in_failed": "A sign-in failed.",
+    "accounts.signed_out": "A person signed out.",
+    "accounts.member_invited": "A person was added by e-mail.",
+    "accounts.member_changed": "A membership's role or state changed.",
+    "accounts.team_changed": "A team or its members changed.",
+    "accounts.grant_added": "A verb on an object was granted.",
+    "accounts.grant_removed": "A grant was removed.",
+    "accounts.key_created": "An API key was made.",
+    "accounts.key_revoked": "An API key was revoked.",
+    "admin.added": "An object was added in the admin.",
+    "admin.changed": "An object was changed in the admin.",
+    "admin.deleted": "An object was deleted in the admin.",
+    "retrieval.source_created": "A source was made.",
+    "retrieval.source_changed": "A source's settings changed.",
+    "retrieval.document_added": "A document, or a new version of one, was stored.",
+    "retrieval.document_deleted": "A document was deleted.",
+    "retrieval.document_moved": "A document's permission state or source changed.",
+    "retrieval.document_retried": "Reading a document was tried again.",
+    "retrieval.searched": "A search was run.",
+    "retrieval.document_read": "A document or passage was opened.",
+    "retrieval.document_downloaded": "A document's bytes were downloaded.",
+    "agents.agent_published": "A new version of an agent was made.",
+    "agents.prompt_published": "A new version of a prompt was made.",
+    "agents.model_called": "A model was called in a run.",
+    "agents.tool_called": "A tool was called in a run.",
+    "agents.tool_denied": "A tool call was refused.",
+    "agents.stale_frame": "A frame from an earlier attempt or with a lapsed lease was refused.",
+    "conversations.created": "A conversation was started.",
+    "conversations.turn_started": "A turn was started.",
+    "conversations.turn_stopped": "A person stopped a run.",
+    "conversations.run_finished": "A run ended.",
+    "conversations.read": "A conversation was opened.",
+    "conversations.exported": "A conversation was exported.",
+    "conversations.archived": "A conversation was archived.",
+    "conversations.renamed": "A conversation was renamed.",
+    "tasks.saved": "A task was saved.",
+    "tasks.consented": "A member agreed to unattended work under a task.",
+    "tasks.consent_revoked": "A member withdrew their agreement.",
+    "tasks.dispatched": "An occurrence of a task was started.",
+    "tasks.refused": "An occurrence was not started, for lack of authority.",
+    "tasks.finished": "An occurrence ended.",
+    "tasks.archived": "A task was archived.",
+}

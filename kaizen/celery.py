@@ -1,0 +1,32 @@
+"""The Celery application: finds every app's `jobs.py` and holds the one static list of periodic jobs."""
+
+from __future__ import annotations
+
+import os
+
+from celery import Celery
+
+os.environ.setdefault("DJANGO_SETTINGS_MODULE", "kaizen.settings")
+
+app = Celery("kaizen")
+app.config_from_object("django.conf:settings", namespace="CELERY")
+app.autodiscover_tasks(related_name="jobs")
+app.conf.beat_schedule = {
+    "seal the audit chains": {"task": "audit.seal", "schedule": 0.5, "options": {"expires": 2}},
+    "end lost runs": {"task": "conversations.sweep", "schedule": 5.0, "options": {"expires": 5}},
+    "ingest what a lost message left": {
+        "task": "retrieval.sweep",
+        "schedule": 10.0,
+        "options": {"expires": 10},
+    },
+    "dispatch due tasks": {
+        "task": "tasks.dispatch_due",
+        "schedule": 5.0,
+        "options": {"expires": 5},
+    },
+    "settle finished occurrences": {
+        "task": "tasks.settle",
+        "schedule": 5.0,
+        "options": {"expires": 5},
+    },
+}

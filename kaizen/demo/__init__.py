@@ -1,0 +1,1 @@
+"""The demo: two fictional organisations. Begin with `story.py`."""

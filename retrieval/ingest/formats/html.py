@@ -1,0 +1,212 @@
+"""HTML pages and HTML mail: the text a reader came for, without scripts, styles, menus and hidden
+parts.
+
+Never fetches anything and never runs anything; nesting depth doesn't matter, since the tree is
+walked, not descended into.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+
+from lxml import etree  # type: ignore[import-untyped]
+
+from retrieval.ingest.charset import declared_in_markup, decode
+from retrieval.ingest.contract import (
+    Block,
+    BlockKind,
+    BlockList,
+    Draft,
+    FileToParse,
+    ParseFailure,
+    ParseLimits,
+)
+from retrieval.ingest.formats.tables import pipe_table
+
+_DROPPED = {
+    "script", "style", "noscript", "template", "nav", "footer", "svg", "math", "iframe", "object", "embed", "head",
+    "button", "select", "option", "datalist", "textarea", "audio", "video", "canvas", "dialog", "menu",
+}  # fmt: skip
+_BREAKING = {
+    "p", "div", "section", "article", "main", "header", "aside", "figure", "figcaption", "blockquote", "ul", "ol",
+    "dl", "dt", "dd", "form", "fieldset", "address", "details", "summary", "hr", "table", "tr", "td", "th", "caption",
+    "body", "html", "center", "legend",
+}  # fmt: skip
+_HEADINGS = {f"h{level}": level for level in range(1, 7)}
+_SPACES = re.compile(r"[ \t\r\n\f\u00a0\u200b]+")
+_HIDDEN_STYLE = re.compile(r"display\s*:\s*none|visibility\s*:\s*hidden", re.I)
+_BREAK_MARK = "\x00"
+
+
+def read(file: FileToParse) -> Draft:
+    """The visible blocks of a page."""
+    decoded = decode(file.data, declared=[file.charset, *declared_in_markup(file.data)])
+    title, language, blocks, warnings = read_markup(decoded.text, file.limits)
+    if decoded.lost:
+        warnings.append(f"{decoded.lost} places couldn't be read as {decoded.encoding}.")
+    return Draft(
+        "text/html",
+        blocks,
+        title=title,
+        encoding=decoded.encoding,
+        language=language,
+        warnings=warnings,
+    )
+
+
+def read_markup(markup: str, limits: ParseLimits) -> tuple[str, str, list[Block], list[str]]:
+    """Title, language, blocks and warnings of HTML that is already text."""
+    if not markup.strip():
+        return "", "", [], []
+    # Encoded again, because a declaration inside may name another encoding than the one that was
+    # right.
+    source = markup.replace("\x00", "\ufffd").encode("utf-8", "replace")
+    parser = etree.HTMLParser(
+        encoding="utf-8", no_network=True, remove_comments=True, remove_pis=True
+    )
+    try:
+        root = etree.fromstring(source, parser)
+    except etree.XMLSyntaxError as error:
+        raise ParseFailure("corrupt", "This HTML can't be read.") from error
+    if root is None:
+        return "", "", [], []
+    title = _squeeze("".join(next(root.iter("title"), etree.Element("title")).itertext()))
+    walker = _Walker(limits)
+    walker.walk(_main_part(root))
+    return title, (root.get("lang") or "").strip(), walker.blocks.finish(), walker.blocks.warnings()
+
+
+def _main_part(root: etree._Element) -> etree._Element:
+    """`<main>` when it holds text, else the body."""
+    for candidate in (*root.iter("main"), *root.iter("body")):
+        if any(text.strip() for text in candidate.itertext()):
+            return candidate
+    return root
+
+
+class _Walker:
+    def __init__(self, limits: ParseLimits) -> None:
+        self.blocks = BlockList(limits)
+        self._limits = limits
+        self._text: list[str] = []
+        self._kind: BlockKind = "paragraph"
+        self._level = 0
+        self._depth = 0
+        self._pre = 0
+
+    def walk(self, root: etree._Element) -> None:
+        walk = etree.iterwalk(root, events=("start", "end"))
+        for event, element in walk:
+            tag = element.tag if isinstance(element.tag, str) else ""
+            if event == "end":
+                self._end(tag)
+                # The tail of the root itself belongs to its parent.
+                if element is not root:
+                    self._take(element.tail)
+            elif element is not root and _is_hidden(element, tag):
+                walk.skip_subtree()
+            elif tag == "table" and _is_data_table(element):
+                self._flush()
+                rows = (_cells(row) for row in element.iter("tr"))
+                self.blocks.add(
+                    "table", pipe_table(rows, max_characters=self._limits.max_characters)
+                )
+                walk.skip_subtree()
+            else:
+                self._start(tag)
+                self._take(element.text)
+            if self.blocks.is_full:
+                return
+        self._flush()
+
+    def _start(self, tag: str) -> None:
+        if tag == "br":
+            self._text.append("\n" if self._pre else _BREAK_MARK)
+        elif tag in _HEADINGS:
+            self._flush()
+            self._kind, self._level = "heading", _HEADINGS[tag]
+        elif tag == "pre":
+            self._flush()
+            self._pre += 1
+            self._kind = "code"
+        elif tag == "li":
+            self._flush()
+            self._depth += 1
+            self._kind = "list"
+        elif tag in _BREAKING:
+            self._flush_unless_in_item(tag)
+
+    def _end(self, tag: str) -> None:
+        if tag in _HEADINGS or tag in ("pre", "li"):
+            self._flush()
+            if tag == "pre":
+                self._pre = max(0, self._pre - 1)
+            if tag == "li":
+                self._depth = max(0, self._depth - 1)
+            self._kind, self._level = "list" if self._depth else "paragraph", 0
+        elif tag in _BREAKING:
+            self._flush_unless_in_item(tag)
+
+    def _flush_unless_in_item(self, tag: str) -> None:
+        """A paragraph inside a list item or heading is a line of it, not a block of its own."""
+        if self._kind == "paragraph" or tag in ("table", "ul", "ol"):
+            self._flush()
+        elif self._text:
+            self._text.append("\n" if self._pre else _BREAK_MARK)
+
+    def _take(self, text: str | None) -> None:
+        if text:
+            self._text.append(text)
+
+    def _flush(self) -> None:
+        raw = "".join(self._text)
+        self._text = []
+        if self._pre:
+            self.blocks.add("code", raw)
+            return
+        lines = [line for part in raw.split(_BREAK_MARK) if (line := _squeeze(part))]
+        if not lines:
+            return
+        if self._kind == "list":
+            lines[0] = f"{'  ' * min(self._depth - 1, 8)}- {lines[0]}"
+        text = " ".join(lines) if self._kind == "heading" else "\n".join(lines)
+        self.blocks.add(self._kind, text, level=self._level)
+
+
+def _is_hidden(element: etree._Element, tag: str) -> bool:
+    return (
+        tag in _DROPPED
+        or element.get("hidden") is not None
+        or element.get("aria-hidden") == "true"
+        or element.get("role") == "navigation"
+        or bool(_HIDDEN_STYLE.search(element.get("style") or ""))
+    )
+
+
+def _is_data_table(table: etree._Element) -> bool:
+    """Not a frame for layout: no table inside, and two cells beside each other somewhere."""
+    if next(table.iterdescendants("table"), None) is not None:
+        return False
+    return any(sum(cell.tag in ("td", "th") for cell in row) > 1 for row in table.iter("tr"))
+
+
+def _cells(row: etree._Element) -> list[str]:
+    return [_squeeze(" ".join(_visible(cell))) for cell in row if cell.tag in ("td", "th")]
+
+
+def _visible(cell: etree._Element) -> Iterable[str]:
+    walk = etree.iterwalk(cell, events=("start", "end"))
+    for event, element in walk:
+        tag = element.tag if isinstance(element.tag, str) else ""
+        if event == "end":
+            if element is not cell and element.tail:
+                yield element.tail
+        elif element is not cell and _is_hidden(element, tag):
+            walk.skip_subtree()
+        elif element.text:
+            yield element.text
+
+
+def _squeeze(text: str) -> str:
+    return _SPACES.sub(" ", text).strip()

@@ -1,0 +1,87 @@
+"""Inline Markdown as its reader sees it: labels without targets, words without marks.
+
+Every pattern has bounded repeats, so that no line, however odd, takes more than linear time.
+"""
+
+from __future__ import annotations
+
+import html
+import re
+
+_CODE_SPAN = re.compile(r"(?<!`)(`{1,4})(?!`)(.{1,300}?)(?<!`)\1(?!`)", re.S)
+_LINK = re.compile(
+    r"!?\[([^\[\]]{0,500})\]\((?:[^()\n]{0,1000}|[^()\n]{0,500}\([^()\n]{0,200}\)[^()\n]{0,500})\)"
+)
+_REFERENCE = re.compile(r"!?\[([^\[\]^]{1,500})\]\[[^\[\]]{0,200}\]")
+_AUTOLINK = re.compile(r"<((?:https?://|mailto:)[^<>\s]{1,2000}|[\w.+-]{1,100}@[\w.-]{1,200})>")
+_STRONG = re.compile(
+    r"(?<![\w\\])(\*\*|__|~~)(?=\S)(.{1,600}?)(?<=\S)\1(?!\w)|(?<!\\)\*\*(?=\S)(.{1,600}?)(?<=\S)\*\*",
+    re.S,
+)
+_EMPHASIS = re.compile(
+    r"(?<![\w*\\])\*(?=[^\s*])([^*\n]{1,400})(?<=\S)\*(?![\w*])|(?<![\w\\])_(?=[^\s_])([^_\n]{1,400})(?<=\S)_(?!\w)"
+)
+_COMMENT = re.compile(
+    r"<!--.{0,2000}?-->|\{%-?\s*comment\s*-?%\}.{0,2000}?\{%-?\s*endcomment\s*-?%\}", re.S
+)
+# Templates of static sites: `{% name "argument" %}` shows its argument, unless that names a file
+# or a page.
+_TEMPLATE = re.compile(r"\{%-?\s*(\w{1,40})\s*(?:\"([^\"\n{}%]{0,200})\")?[^{}\n]{0,300}?-?%\}")
+_TAGS = (
+    "a abbr article aside b blockquote button caption center cite code dd del details div dl dt em figcaption figure "
+    "font footer form h1 h2 h3 h4 h5 h6 header hr i iframe img input ins kbd label li main mark nav ol p pre q s "
+    "section small span strike strong sub summary sup table tbody td tfoot th thead tr tt u ul video"
+)
+_TAG = re.compile(rf"</?(?:{'|'.join(_TAGS.split())})(?:\s[^<>]{{0,2000}})?/?>", re.I)
+_BREAK_TAG = re.compile(r"<br\s*/?>|</(?:p|div|li|tr|h[1-6]|summary|details)\s*>", re.I)
+_CELL_TAG = re.compile(r"</t[dh]\s*>", re.I)
+_ESCAPE = re.compile(r"\\([!-/:-@\[-`{-~])")
+_SPACES = re.compile(r"[ \t]{2,}")
+_MAY_HOLD_MARKS = re.compile(r"[\[\]<>*_`~&{}\\\n]|  ")
+# Private characters stand in for code spans while the rest is worked on.
+_HOLD, _RELEASE = "\ue000", "\ue001"
+_HELD = re.compile(f"{_HOLD}(\\d+){_RELEASE}")
+
+
+def plain(text: str) -> str:
+    """The visible text of inline Markdown; code spans keep their content as it stands."""
+    if not _MAY_HOLD_MARKS.search(text):
+        return text.strip()
+    spans: list[str] = []
+
+    def keep(match: re.Match[str]) -> str:
+        spans.append(match.group(2))
+        return f"{_HOLD}{len(spans) - 1}{_RELEASE}"
+
+    held = text if _HOLD in text else _CODE_SPAN.sub(keep, text)
+    shown = _without_marks(held)
+    if spans:
+        shown = _HELD.sub(lambda match: spans[int(match.group(1))], shown)
+    return shown.strip()
+
+
+def _without_marks(text: str) -> str:
+    text = _COMMENT.sub("", text)
+    # Twice, since a picture may stand inside a link.
+    text = _LINK.sub(r"\1", _LINK.sub(r"\1", text))
+    text = _REFERENCE.sub(r"\1", text)
+    text = _TEMPLATE.sub(_template_argument, text)
+    text = _AUTOLINK.sub(lambda match: match.group(1).removeprefix("mailto:"), text)
+    if "<" in text:
+        text = _CELL_TAG.sub(" | ", _BREAK_TAG.sub("\n", text))
+        text = _TAG.sub("", text)
+    text = _without_emphasis(text)
+    text = _ESCAPE.sub(r"\1", text)
+    if "&" in text:
+        text = html.unescape(text)
+    return "\n".join(_SPACES.sub(" ", line.strip()) for line in text.split("\n") if line.strip())
+
+
+def _without_emphasis(text: str) -> str:
+    text = _STRONG.sub(lambda match: match.group(2) or match.group(3), text)
+    return _EMPHASIS.sub(lambda match: match.group(1) or match.group(2), text)
+
+
+def _template_argument(match: re.Match[str]) -> str:
+    argument = match.group(2) or ""
+    return "" if "/" in argument or "." in argument else argument

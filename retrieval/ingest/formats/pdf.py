@@ -1,0 +1,117 @@
+"""PDF: the text layer, page by page. Pictures of text are not recognised, and said so."""
+
+from __future__ import annotations
+
+import io
+import re
+
+from pypdf import PdfReader
+from pypdf.errors import DependencyError, PyPdfError
+
+from retrieval.ingest.contract import BlockList, Draft, FileToParse, ParseFailure
+
+_HYPHEN_AT_END = re.compile(r"(?<=[a-zà-ÿ])[-\u00ad]$")
+_ITEM_START = re.compile(r"\s*(?:[•◦▪●–-]\s|\(?\d{1,3}[.)]\s|\([a-z]\)\s)")
+_ENDS_SENTENCE = (".", "!", "?", ":", "。", "！", "？", ".”", '."')
+_PAGES_NAMED = 10
+
+
+def read(file: FileToParse) -> Draft:
+    """Paragraphs with page numbers.
+
+    Raises:
+        ParseFailure: encrypted, scanned, no_text or corrupt.
+    """
+    try:
+        return _read(file)
+    except DependencyError as error:
+        raise ParseFailure(
+            "encrypted", "This PDF is encrypted in a way that can't be read here."
+        ) from error
+    except (
+        PyPdfError,
+        ValueError,
+        KeyError,
+        TypeError,
+        AttributeError,
+        IndexError,
+        RecursionError,
+    ) as error:
+        # pypdf lets all of these escape for damaged files.
+        raise ParseFailure("corrupt", "This PDF is damaged and can't be read.") from error
+
+
+def _read(file: FileToParse) -> Draft:
+    reader = PdfReader(io.BytesIO(file.data))
+    # Many PDFs are locked against changes only; those open with an empty password.
+    if reader.is_encrypted and not reader.decrypt(""):
+        raise ParseFailure(
+            "encrypted", "This PDF is protected by a password. Remove it and upload the file again."
+        )
+    blocks = BlockList(file.limits)
+    blank_pages: list[int] = []
+    has_pictures = False
+    count = len(reader.pages)
+    for number, page in enumerate(reader.pages, start=1):
+        text = page.extract_text() or ""
+        if not text.strip():
+            blank_pages.append(number)
+            has_pictures = has_pictures or "/XObject" in (page.get("/Resources") or {})
+        for paragraph in _paragraphs(text):
+            blocks.add("paragraph", paragraph, page=number)
+        if blocks.is_full:
+            break
+    found = blocks.finish()
+    if not found and has_pictures:
+        raise ParseFailure(
+            "scanned",
+            "This PDF holds scanned images and no text. Run text recognition (OCR) on it and upload the result.",
+        )
+    if not found:
+        raise ParseFailure("no_text", "This PDF holds no text.")
+    warnings = blocks.warnings()
+    if blank_pages:
+        named = ", ".join(map(str, blank_pages[:_PAGES_NAMED])) + (
+            "…" if len(blank_pages) > _PAGES_NAMED else ""
+        )
+        warnings.append(
+            f"{len(blank_pages)} of {count} pages hold no text (blank or scanned): {named}."
+        )
+    title = str(reader.metadata.title or "").strip() if reader.metadata else ""
+    return Draft("application/pdf", found, title=title, warnings=warnings)
+
+
+def _paragraphs(text: str) -> list[str]:
+    """Lines of a page joined into paragraphs.
+
+    A line ends a paragraph when the next is blank, begins an item, or when it is short and ends a
+    sentence.
+    """
+    lines = [line.rstrip() for line in text.split("\n")]
+    lengths = sorted(len(line) for line in lines if line)
+    usual = lengths[int(len(lengths) * 0.8)] if lengths else 0
+    paragraphs: list[str] = []
+    current = ""
+    before = 0
+    for line in lines:
+        if not line or (current and _ITEM_START.match(line)):
+            paragraphs.append(current)
+            current = ""
+        if not line:
+            continue
+        current = _joined(current, line.strip(), is_flowing=before >= 0.6 * usual)
+        before = len(line)
+        if len(line) < 0.7 * usual and line.endswith(_ENDS_SENTENCE):
+            paragraphs.append(current)
+            current = ""
+    paragraphs.append(current)
+    return [paragraph for paragraph in paragraphs if paragraph.strip()]
+
+
+def _joined(current: str, line: str, *, is_flowing: bool) -> str:
+    """Lines of running text meet with a space, short ones (addresses, tables) stay lines."""
+    if not current:
+        return line
+    if _HYPHEN_AT_END.search(current[-2:]) and line[:1].islower():
+        return _HYPHEN_AT_END.sub("", current) + line
+    return f"{current} {line}" if is_flowing else f"{current}\n{line}"

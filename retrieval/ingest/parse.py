@@ -1,0 +1,112 @@
+"""From the bytes of one file to a document of blocks, or one sentence why not.
+
+Promises: the content decides what a file is, never its name alone; Markdown and text are read
+here, everything else in the limited parser process; a result has text, all of it storable, within
+the limits.
+"""
+
+from __future__ import annotations
+
+import re
+from email.message import Message
+from pathlib import PurePosixPath
+
+from kaizen.kernel.text import is_blank, make_storable
+from retrieval.ingest.contract import (
+    MAX_UPLOAD_BYTES,
+    Block,
+    Draft,
+    FileToParse,
+    Parsed,
+    ParseFailure,
+    ParseLimits,
+)
+from retrieval.ingest.language import guess_language
+from retrieval.ingest.parser_pool import ParserPool, parser_pool
+from retrieval.ingest.parser_process import read_file
+from retrieval.ingest.sniff import find_kind
+
+__all__ = ["MAX_UPLOAD_BYTES", "Block", "ParseFailure", "ParseLimits", "Parsed", "parse"]
+
+_IN_PROCESS = {"markdown", "text"}
+_LONGEST_HEADING = 300
+_LONGEST_TITLE = 300
+_SURROGATES = re.compile("[\ud800-\udfff]")
+_DEFAULT_LIMITS = ParseLimits()
+
+
+def parse(
+    data: bytes,
+    *,
+    name: str,
+    media_type: str | None = None,
+    limits: ParseLimits = _DEFAULT_LIMITS,
+    pool: ParserPool | None = None,
+) -> Parsed:
+    """Read one file. `media_type` is what the sender claimed; its charset counts as a hint.
+
+    Raises:
+        ParseFailure: with a code and a sentence for the person who uploaded it.
+    """
+    if len(data) > limits.max_bytes:
+        raise ParseFailure(
+            "too_large", f"The file is larger than {limits.max_bytes // (1024 * 1024)} MB."
+        )
+    if not data.strip(b" \t\r\n\x0b\x0c\x00"):
+        raise ParseFailure("empty" if not data else "no_text", "The file is empty.")
+    kind = find_kind(data, name=name, media_type=media_type)
+    file = FileToParse(data, kind, name, _charset_of(media_type), limits)
+    draft = read_file(file) if kind in _IN_PROCESS else (pool or parser_pool()).parse(file)
+    return _settle(draft, name=name)
+
+
+def _settle(draft: Draft, *, name: str) -> Parsed:
+    """Make every text storable, drop what is blank, and give the document its title."""
+    nuls = surrogates = 0
+    blocks: list[Block] = []
+    for block in draft.blocks:
+        storable = make_storable(block.text)
+        text = storable.text
+        if storable.replaced:
+            found = block.text.count("\x00")
+            nuls += found
+            surrogates += storable.replaced - found
+        if is_blank(text):
+            continue
+        if block.kind == "heading" and len(text) > _LONGEST_HEADING:
+            blocks.append(Block("paragraph", text, 0, block.page))
+        elif text is block.text:
+            blocks.append(block)
+        else:
+            blocks.append(Block(block.kind, text, block.level, block.page))
+    if not blocks:
+        raise ParseFailure("no_text", "The file holds no text.")
+    warnings = [make_storable(warning).text for warning in draft.warnings]
+    for count, what in ((nuls, "NUL character"), (surrogates, "lone surrogate")):
+        if count:
+            warnings.append(f"{count} {what}{'' if count == 1 else 's'} replaced.")
+    return Parsed(
+        title=_title(draft.title, name),
+        language=guess_language(blocks, declared=draft.language),
+        blocks=tuple(blocks),
+        encoding=draft.encoding,
+        media_type=draft.media_type,
+        warnings=tuple(warnings),
+    )
+
+
+def _title(found: str, name: str) -> str:
+    """The document's own title, else the file's name without its ending."""
+    title = " ".join(make_storable(found).text.split())
+    if not title:
+        last = re.split(r"[/\\]", name)[-1]
+        title = " ".join(make_storable(PurePosixPath(last).stem).text.split()) or "Untitled"
+    return title if len(title) <= _LONGEST_TITLE else f"{title[: _LONGEST_TITLE - 1]}…"
+
+
+def _charset_of(media_type: str | None) -> str | None:
+    if not media_type or ";" not in media_type:
+        return None
+    header = Message()
+    header["content-type"] = media_type.replace("\r", " ").replace("\n", " ")
+    return header.get_content_charset()
