@@ -1,7 +1,7 @@
 """Authority: who is asking, resolved afresh from the database for each request, frame and job.
 
-Every service takes one as its first argument. It is never stored and never sent to the runtime. Anything that
-can't be proven at this instant raises; there is no weaker fallback.
+Every service takes one as its first argument. It is never stored and never sent to the runtime.
+Anything that can't be proven at this instant raises; there is no weaker fallback.
 """
 
 from __future__ import annotations
@@ -120,7 +120,8 @@ def from_membership(
 def from_user(user: User, *, slug: str, channel: Channel = Channel.SESSION) -> Authority:
     """The authority of a signed-in person in the organisation named in the address.
 
-    Raises Missing when there is no such organisation or no active membership in it: the two aren't told apart.
+    Raises Missing when there is no such organisation or no active membership in it: the two aren't
+    told apart.
     """
     membership = _memberships().filter(user_id=user.pk, organization__slug=slug).first()
     if membership is None:
@@ -144,8 +145,8 @@ def key_digest(secret: str) -> str:
 def from_key(secret: str, *, slug: str) -> Authority:
     """The authority of an API key in the organisation named in the address.
 
-    Raises Unauthenticated for an unknown, expired or revoked key, one of another organisation, or one whose
-    member is no longer active: all alike. Moves `last_used_at` only when it answers.
+    Raises Unauthenticated for an unknown, expired or revoked key, one of another organisation, or
+    one whose member is no longer active: all alike. Moves `last_used_at` only when it answers.
     """
     key = (
         ApiKey.objects.filter(

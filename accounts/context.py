@@ -1,4 +1,6 @@
-"""What every page's frame shows: the organisation, the other ones of this person, and who they are."""
+"""What every page's frame shows: the organisation, the other ones of this person, and who they
+are.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +9,7 @@ from typing import Any
 from django.http import HttpRequest
 
 from accounts.authority import Authority, Capability
-from accounts.queries import list_memberships
+from accounts.queries import get_organization, list_memberships
 
 
 def frame(request: HttpRequest) -> dict[str, Any]:
@@ -19,7 +21,7 @@ def frame(request: HttpRequest) -> dict[str, Any]:
     return {
         "authority": authority,
         "memberships": memberships,
-        "organization": next(m.organization for m in memberships if m.organization_id == authority.organization_id),
+        "organization": get_organization(authority),
         "may_configure": authority.may(Capability.CONFIGURE),
         "base_path": f"/o/{authority.organization_slug}",
     }

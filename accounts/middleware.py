@@ -1,7 +1,7 @@
 """From address to caller: `/o/<slug>/...` names the organisation, session or key the person.
 
-After this, `request.authority` is who is asking, and the whole request runs in that organisation's scope. Every
-`reverse()` stays inside the organisation, since its prefix is the script prefix.
+After this, `request.authority` is who is asking, and the whole request runs in that organisation's
+scope. Every `reverse()` stays inside the organisation, since its prefix is the script prefix.
 """
 
 from __future__ import annotations
@@ -72,7 +72,8 @@ class AuthorityMiddleware:
 
 
 def resolve_authority(request: HttpRequest, *, slug: str) -> Authority:
-    """The caller of an organisation's address: an API key if one is sent to the API, else the session.
+    """The caller of an organisation's address: an API key if one is sent to the API, else the
+    session.
 
     Raises Unauthenticated when nobody is proven, Missing when the person has no active place there.
     """

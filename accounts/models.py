@@ -1,4 +1,6 @@
-"""Who there is: organisations, people, memberships, teams, projects, keys. Data and constraints only."""
+"""Who there is: organisations, people, memberships, teams, projects, keys. Data and constraints
+only.
+"""
 
 from __future__ import annotations
 

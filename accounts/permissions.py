@@ -1,7 +1,7 @@
 """Grants: who was given which verb on which object. The only importer of django-guardian.
 
-guardian stores the rows and is never asked: it knows no nesting, inheritance or organisation-wide grants.
-Whether somebody may do something is answered by `accounts.relation` alone.
+guardian stores the rows and is never asked: it knows no nesting, inheritance or organisation-wide
+grants. Whether somebody may do something is answered by `accounts.relation` alone.
 """
 
 from __future__ import annotations
@@ -9,14 +9,14 @@ from __future__ import annotations
 from datetime import datetime
 from enum import StrEnum
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
+from django.apps import apps
 from django.conf import settings
 from django.contrib.auth.models import Permission
 from django.contrib.contenttypes.models import ContentType
 from django.db import models
 from guardian.models import GroupObjectPermissionBase, UserObjectPermissionBase
-from guardian.utils import get_group_obj_perms_model, get_user_obj_perms_model
 
 from kaizen.kernel.clock import now
 from kaizen.kernel.errors import Invalid
@@ -46,7 +46,9 @@ IMPLIED_BY: dict[Verb, tuple[Verb, ...]] = {
 
 
 class Origin(models.TextChoices):
-    """Where a grant comes from; part of its identity, so that a sync never removes a person's grant."""
+    """Where a grant comes from; part of its identity, so that a sync never removes a person's
+    grant.
+    """
 
     MANUAL = "manual", "by hand"
     CONNECTOR = "connector", "from the source system"
@@ -76,7 +78,9 @@ class GrantBase(models.Model):
 
 
 class UserGrantBase(GrantBase, UserObjectPermissionBase):
-    """A grant to one person. Subclasses add `content_object`, a foreign key with `to_field="key"`."""
+    """A grant to one person. Subclasses add `content_object`, a foreign key with
+    `to_field="key"`.
+    """
 
     user = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="+")
 
@@ -94,7 +98,9 @@ class TeamGrantBase(GrantBase, GroupObjectPermissionBase):
 
 
 def user_grant_constraints(name: str) -> dict[str, Any]:
-    """`Meta` members of a user grant table: identity, and the reverse index for "who can see this"."""
+    """`Meta` members of a user grant table: identity, and the reverse index for "who can see
+    this".
+    """
     return {
         "unique_together": [("organization", "user", "permission", "content_object", "origin")],
         "indexes": [
@@ -117,12 +123,28 @@ def team_grant_constraints(name: str) -> dict[str, Any]:
 
 def user_grants_of(model: type[models.Model]) -> type[UserGrantBase]:
     """The direct-foreign-key table that holds grants of `model` to people."""
-    return get_user_obj_perms_model(model)  # type: ignore[no-any-return]
+    return _grant_table(model, UserGrantBase)
 
 
 def team_grants_of(model: type[models.Model]) -> type[TeamGrantBase]:
     """The direct-foreign-key table that holds grants of `model` to teams."""
-    return get_group_obj_perms_model(model)  # type: ignore[no-any-return]
+    return _grant_table(model, TeamGrantBase)
+
+
+G = TypeVar("G", bound=GrantBase)
+
+
+@cache
+def _grant_table(model: type[models.Model], base: type[G]) -> type[G]:
+    # guardian's own look-up follows reverse relations, which these tables don't have
+    # (`related_name="+"`).
+    for table in apps.get_models():
+        if (
+            issubclass(table, base)
+            and table._meta.get_field("content_object").related_model is model
+        ):
+            return table
+    raise LookupError(f"{model.__name__} can't be granted")
 
 
 @cache
@@ -150,8 +172,8 @@ def store_grant(
 ) -> bool:
     """Write one grant row. Returns False when the very same grant stood already.
 
-    Raises Invalid when the principal belongs to another organisation than the object. Rights of the caller
-    are checked by `accounts.services.grant`, which is what everything else calls.
+    Raises Invalid when the principal belongs to another organisation than the object. Rights of
+    the caller are checked by `accounts.services.grant`, which is what everything else calls.
     """
     model, principal_fields = _row(principal, obj)
     organization_id = obj.organization_id  # type: ignore[attr-defined]
@@ -178,6 +200,54 @@ def delete_grant(
         **principal_fields,
     ).delete()
     return count > 0
+
+
+def change_expiry(
+    principal: User | Team,
+    verb: Verb,
+    obj: models.Model,
+    *,
+    origin: Origin,
+    expires_at: datetime | None,
+) -> bool:
+    """Set the end of a standing grant. Returns False when it had that end already."""
+    model, principal_fields = _row(principal, obj)
+    rows = model._default_manager.filter(
+        permission_id=permission_id(type(obj), verb),
+        content_object=obj,
+        origin=origin,
+        **principal_fields,
+    )
+    return rows.exclude(expires_at=expires_at).update(expires_at=expires_at) > 0
+
+
+def list_grant_rows(
+    obj: models.Model, *, limit: int
+) -> tuple[list[UserGrantBase], list[TeamGrantBase]]:
+    """The grant rows on `obj`: people's by e-mail, then teams' by name."""
+    people = user_grants_of(type(obj))._default_manager.filter(content_object=obj)
+    teams = team_grants_of(type(obj))._default_manager.filter(content_object=obj)
+    return (
+        list(people.select_related("user", "permission").order_by("user__email", "id")[:limit]),
+        list(
+            teams.select_related("group__team", "permission").order_by("group__team__label", "id")[
+                :limit
+            ]
+        ),
+    )
+
+
+@cache
+def grantable_models() -> dict[str, type[models.Model]]:
+    """Every type that grants exist for, by its model name. Complete once all apps are loaded."""
+    return {
+        model._meta.model_name or "": model
+        for model in apps.get_models()
+        if any(
+            codename == f"{Verb.VIEW}_{model._meta.model_name}"
+            for codename, _ in model._meta.permissions
+        )
+    }
 
 
 def _row(principal: User | Team, obj: models.Model) -> tuple[type[models.Model], dict[str, Any]]:

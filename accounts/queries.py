@@ -14,7 +14,9 @@ def list_memberships(user: User | AnonymousUser) -> list[Membership]:
         return []
     return list(
         Membership.objects.filter(
-            user_id=user.pk, state=Membership.State.ACTIVE, organization__state=Organization.State.ACTIVE
+            user_id=user.pk,
+            state=Membership.State.ACTIVE,
+            organization__state=Organization.State.ACTIVE,
         )
         .select_related("organization", "user")
         .order_by("organization__name")[:100]

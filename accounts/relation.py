@@ -1,7 +1,8 @@
 """The relation: the one answer to "may I", "which ones" and "why", for every grantable type.
 
-It is SQL over the live grants: own ones, those of one's teams and their parents, and everyone's. It is joined in
-the query and never applied to rows afterwards. `retrieval.acl` builds inheritance and restriction on it.
+It is SQL over the live grants: own ones, those of one's teams and their parents, and everyone's.
+It is joined in the query and never applied to rows afterwards. `retrieval.acl` builds inheritance
+and restriction on it.
 """
 
 from __future__ import annotations
@@ -67,7 +68,8 @@ def visible(authority: Authority, model: type[M], verb: Verb = Verb.VIEW) -> mod
 def get(authority: Authority, model: type[M], object_id: UUID | str, verb: Verb = Verb.VIEW) -> M:
     """The object with public id `object_id`, if the caller holds `verb` on it.
 
-    Raises Missing when it is absent or not visible (the same answer), Denied when visible but not so far.
+    Raises Missing when it is absent or not visible (the same answer), Denied when visible but not
+    so far.
     """
     return get_from(visible(authority, model, verb), visible(authority, model), object_id)
 
@@ -84,7 +86,9 @@ def get_from(allowed: models.QuerySet[M], seen: models.QuerySet[M], object_id: U
 
 
 def parse_id(object_id: UUID | str) -> UUID:
-    """A public id from outside. Raises Missing when it isn't one: a wrong id is an absent object."""
+    """A public id from outside. Raises Missing when it isn't one: a wrong id is an absent
+    object.
+    """
     if isinstance(object_id, UUID):
         return object_id
     try:

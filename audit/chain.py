@@ -1,7 +1,7 @@
 """The hash chain: one sealer per organisation links events in; anyone may verify.
 
-hash = SHA-256(previous hash, seq, exact text of the whole event). Sealing happens after the act's transaction,
-since a chain inside it would let only one act of an organisation run at a time.
+hash = SHA-256(previous hash, seq, exact text of the whole event). Sealing happens after the act's
+transaction, since a chain inside it would let only one act of an organisation run at a time.
 """
 
 from __future__ import annotations
@@ -24,7 +24,9 @@ BATCH = 500
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Verdict:
-    """What `verify` found: the first fault in words, or none; and how many events are sealed and not yet."""
+    """What `verify` found: the first fault in words, or none; and how many events are sealed and
+    not yet.
+    """
 
     organization_id: UUID
     sealed: int

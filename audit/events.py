@@ -1,6 +1,7 @@
 """The catalogue of audited actions: dotted names, each with one line of what it means.
 
-`audit.record.record` refuses a name that isn't here, so that a new action can't be written down under a typo.
+`audit.record.record` refuses a name that isn't here, so that a new action can't be written down
+under a typo.
 """
 
 from __future__ import annotations
@@ -9,6 +10,10 @@ EVENTS: dict[str, str] = {
     "accounts.signed_in": "A person signed in.",
     "accounts.sign_in_failed": "A sign-in failed.",
     "accounts.signed_out": "A person signed out.",
+    "accounts.password_set": "A person set their password by a link.",
+    "accounts.organization_created": "An organisation was made.",
+    "accounts.member_joined": "An invited person signed in and became a member.",
+    "accounts.project_created": "A project was made.",
     "accounts.member_invited": "A person was added by e-mail.",
     "accounts.member_changed": "A membership's role or state changed.",
     "accounts.team_changed": "A team or its members changed.",

@@ -1,4 +1,6 @@
-"""What happened. No foreign keys, so that it outlives its subjects. Written only by `audit.record` and `audit.chain`."""
+"""What happened. No foreign keys, so that it outlives its subjects. Written only by `audit.record`
+and `audit.chain`.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,9 @@ PLATFORM = uuid.UUID(int=0)
 
 
 class AuditEvent(AppendOnlyModel):
-    """One act or one read that matters. Personal values live beside; here stands their salted digest."""
+    """One act or one read that matters. Personal values live beside; here stands their salted
+    digest.
+    """
 
     id = models.UUIDField(primary_key=True, default=uuid7, editable=False)
     organization_id = models.UUIDField()

@@ -1,4 +1,6 @@
-"""The Celery application: finds every app's `jobs.py` and holds the one static list of periodic jobs."""
+"""The Celery application: finds every app's `jobs.py` and holds the one static list of periodic
+jobs.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Addresses inside an organisation: what follows `/o/<slug>`. Each app brings its pages and its API."""
+"""Addresses inside an organisation: what follows `/o/<slug>`. Each app brings its pages and its
+API.
+"""
 
 from __future__ import annotations
 

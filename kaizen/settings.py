@@ -1,6 +1,7 @@
 """Django settings: the only reader of the environment.
 
-Every value is typed here once. Unsafe production values refuse to start with a sentence that says what to set.
+Every value is typed here once. Unsafe production values refuse to start with a sentence that says
+what to set.
 """
 
 from __future__ import annotations
@@ -128,7 +129,8 @@ TEMPLATES: list[dict[str, Any]] = [
     }
 ]
 
-# --- Stores -----------------------------------------------------------------------------------------------
+# --- Stores
+# -----------------------------------------------------------------------------------------------
 
 KAIZEN_DATABASE_THREADS = env.int("KAIZEN_DATABASE_THREADS", default=8)
 
@@ -139,7 +141,8 @@ def _database(url: str, *, pooled: bool) -> dict[str, Any]:
     database["CONN_MAX_AGE"] = 0
     database.setdefault("OPTIONS", {})
     if pooled:
-        # One more than the threads, so that the event loop's own rare query never waits for a thread.
+        # One more than the threads, so that the event loop's own rare query never waits for a
+        # thread.
         database["OPTIONS"]["pool"] = {
             "min_size": 1,
             "max_size": KAIZEN_DATABASE_THREADS + 4,
@@ -162,12 +165,6 @@ if DATABASE_OWNER_URL:
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 
 VALKEY_URL = env.str("VALKEY_URL", default="redis://127.0.0.1:6379/0")
-CHANNEL_LAYERS = {
-    "default": {
-        "BACKEND": "channels_redis.pubsub.RedisPubSubChannelLayer",
-        "CONFIG": {"hosts": [VALKEY_URL], "prefix": "kaizen"},
-    }
-}
 CACHES = {
     "default": {
         "BACKEND": "django.core.cache.backends.redis.RedisCache",
@@ -208,7 +205,8 @@ KAIZEN_UPLOAD_LIMIT = 50 * 1024 * 1024
 DATA_UPLOAD_MAX_MEMORY_SIZE = 2 * 1024 * 1024
 FILE_UPLOAD_MAX_MEMORY_SIZE = 1024 * 1024
 
-# --- Identity -----------------------------------------------------------------------------------------------
+# --- Identity
+# -----------------------------------------------------------------------------------------------
 
 AUTH_USER_MODEL = "accounts.User"
 AUTHENTICATION_BACKENDS = ["accounts.auth.EmailBackend"]
@@ -228,7 +226,8 @@ SILENCED_SYSTEM_CHECKS = [
     "guardian.W001",  # guardian stores grants and is never asked, so its backend isn't installed.
 ]
 
-# --- Content security ----------------------------------------------------------------------------------------
+# --- Content security
+# ----------------------------------------------------------------------------------------
 
 CONTENT_SECURITY_POLICY: dict[str, Any] = {
     "EXCLUDE_URL_PREFIXES": [],
@@ -284,7 +283,8 @@ SPECTACULAR_SETTINGS = {
     "ENUM_NAME_OVERRIDES": {},
 }
 
-# --- Language and time ------------------------------------------------------------------------------------------
+# --- Language and time
+# ------------------------------------------------------------------------------------------
 
 LANGUAGE_CODE = "en"
 LANGUAGES = [("en", "English")]
@@ -293,7 +293,8 @@ USE_I18N = True
 USE_TZ = True
 TIME_ZONE = "UTC"
 
-# --- Jobs ---------------------------------------------------------------------------------------------------------
+# --- Jobs
+# ---------------------------------------------------------------------------------------------------------
 
 CELERY_BROKER_URL = VALKEY_URL
 CELERY_TASK_IGNORE_RESULT = True
@@ -309,12 +310,14 @@ CELERY_BROKER_TRANSPORT_OPTIONS = {
 CELERY_TIMEZONE = "UTC"
 CELERY_TASK_PUBLISH_RETRY_POLICY = {"max_retries": 1, "interval_start": 0, "interval_step": 0.1}
 
-# --- Runs -----------------------------------------------------------------------------------------------------------
+# --- Runs
+# -----------------------------------------------------------------------------------------------------------
 
 KAIZEN_LEASE_SECONDS = env.float("KAIZEN_LEASE_SECONDS", default=30.0)
 KAIZEN_POLL_SECONDS = env.float("KAIZEN_POLL_SECONDS", default=2.0)
 
-# --- Admin -----------------------------------------------------------------------------------------------------------
+# --- Admin
+# -----------------------------------------------------------------------------------------------------------
 
 UNFOLD: dict[str, Any] = {
     "SITE_TITLE": "Kaizen",

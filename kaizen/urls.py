@@ -1,4 +1,6 @@
-"""Addresses outside any organisation. Everything else stands under `/o/<slug>/`: `kaizen.organization_urls`."""
+"""Addresses outside any organisation. Everything else stands under `/o/<slug>/`:
+`kaizen.organization_urls`.
+"""
 
 from __future__ import annotations
 

@@ -1,7 +1,9 @@
-"""What can be found: sources, documents, their versions and passages, and the spaces they are embedded in.
+"""What can be found: sources, documents, their versions and passages, and the spaces they are
+embedded in.
 
-The narrow index tables (`retrieval_vector`, `retrieval_lexeme`) are plain SQL, partitioned by organisation, written
-by `ingest.store` and read by `search`; they hold integer keys only and no copy of any grant.
+The narrow index tables (`retrieval_vector`, `retrieval_lexeme`) are plain SQL, partitioned by
+organisation, written by `ingest.store` and read by `search`; they hold integer keys only and no
+copy of any grant.
 """
 
 from __future__ import annotations
@@ -75,7 +77,9 @@ class EmbeddingSpace(OrganizationModel, KeyedModel):
 
 
 class Blob(OrganizationModel):
-    """Bytes by content, once per organisation. Reading them always goes through a document's permission."""
+    """Bytes by content, once per organisation. Reading them always goes through a document's
+    permission.
+    """
 
     digest = models.CharField(max_length=64)
     size = models.PositiveBigIntegerField()
@@ -164,7 +168,9 @@ class Document(OrganizationModel, KeyedModel):
 
 
 class DocumentVersion(OrganizationModel):
-    """One content of a document. The newest readable one is indexed; older ones stay openable for citations."""
+    """One content of a document. The newest readable one is indexed; older ones stay openable for
+    citations.
+    """
 
     document = models.ForeignKey(Document, on_delete=models.PROTECT, related_name="versions")
     number = models.PositiveIntegerField()

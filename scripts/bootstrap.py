@@ -17,7 +17,7 @@ NEWER_NAMES = ("python3.14", "python3.13", "python3.12", "python3.11")
 def is_new_enough(command: str) -> bool:
     """Say whether this interpreter runs and is new enough."""
     check = f"import sys; sys.exit(sys.version_info < {OLDEST!r})"
-    return subprocess.call([command, "-c", check], stderr=subprocess.DEVNULL) == 0
+    return subprocess.call([command, "-c", check], stderr=subprocess.DEVNULL) == 0  # noqa: S603  our own command line
 
 
 def main() -> int:
@@ -30,7 +30,7 @@ def main() -> int:
         found = shutil.which(name)
         if found and is_new_enough(found):
             sys.stdout.flush()
-            os.execv(found, [found, *sys.argv])
+            os.execv(found, [found, *sys.argv])  # noqa: S606
     have = ".".join(str(part) for part in sys.version_info[:3])
     sys.stderr.write(
         f"Kaizen needs Python 3.11 or newer, and this is Python {have} ({sys.executable}).\n"

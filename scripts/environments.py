@@ -66,14 +66,14 @@ class Environment:
 
     def is_working(self) -> bool:
         """Say whether its interpreter still runs: the Python it points to may be gone."""
-        return self.python.exists() and not subprocess.call(
+        return self.python.exists() and not subprocess.call(  # noqa: S603  our own command line
             [str(self.python), "-c", "pass"], stderr=subprocess.DEVNULL
         )
 
 
 def create(environment: Environment) -> None:
     """Make the empty virtual environment with pip in it, replacing a broken one."""
-    has_pip = environment.is_working() and not subprocess.call(
+    has_pip = environment.is_working() and not subprocess.call(  # noqa: S603  our own command line
         [str(environment.python), "-m", "pip", "--version"],
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
@@ -94,9 +94,16 @@ def installer(environment: Environment) -> Path | None:
     """Return uv, installed here when it is missing; None when it can't be had."""
     command = environment.folder / "bin" / "uv"
     if not command.exists():
-        pip = [environment.python, "-m", "pip", "install", "--quiet", "--no-input"]
-        flags = ["--disable-pip-version-check", "--require-hashes", "-r", INSTALLER]
-        if not run("Installing the installer (uv)", [*pip, *flags], log=LOG):
+        pip: list[str | Path] = [
+            environment.python,
+            "-m",
+            "pip",
+            "install",
+            "--quiet",
+            "--no-input",
+        ]
+        pip += ["--disable-pip-version-check", "--require-hashes", "-r", INSTALLER]
+        if not run("Installing the installer (uv)", pip, log=LOG):
             return None
     return command if command.exists() else None
 
@@ -116,13 +123,14 @@ def install(environment: Environment, *, uv: Path | None) -> None:
     title = f"Installing {environment.title}"
     plain = {**os.environ, "NO_COLOR": "1"}
     if uv is not None:
-        words = [uv, "pip", "install", *cache, "--python", environment.python, *locked]
+        python = str(environment.python)
+        words = [str(uv), "pip", "install", *cache, "--python", python, *locked]
         if run(f"{title} with uv", words, log=LOG, environment=plain):
             return
         say("uv did not succeed; trying pip, which takes longer.")
     cache = [] if has_writable_cache() else ["--no-cache-dir"]
     flags = ["--no-input", "--disable-pip-version-check", "--progress-bar", "off"]
-    words = [environment.python, "-m", "pip", "install", *flags, *cache, *locked]
+    words = [str(environment.python), "-m", "pip", "install", *flags, *cache, *locked]
     if not run(f"{title} with pip", words, log=LOG, environment=plain):
         raise BootstrapError(
             f"The packages for {environment.title} could not be installed. "

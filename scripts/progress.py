@@ -45,7 +45,7 @@ def run(
     with log.open("ab") as output:
         output.write(f"\n== {title}: {' '.join(str(word) for word in command)}\n".encode())
         output.flush()
-        process = subprocess.Popen(
+        process = subprocess.Popen(  # noqa: S603  our own command line
             [str(word) for word in command],
             stdin=subprocess.DEVNULL,
             stdout=output,

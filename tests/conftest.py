@@ -1,7 +1,7 @@
 """Fixtures every test shares: real servers, a database per need, factories as the app role.
 
-`db` (pytest-django's) rolls back; `committed_db` gives the test a database of its own, for websockets, processes,
-threads and everything else that must commit.
+`db` (pytest-django's) rolls back; `committed_db` gives the test a database of its own, for
+websockets, processes, threads and everything else that must commit.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
 """Makes rows for tests: plain functions with sensible defaults, each returning the row.
 
-`canary()` gives the unique strings that the walks look for: whatever a foreign organisation holds carries one.
+`canary()` gives the unique strings that the walks look for: whatever a foreign organisation holds
+carries one.
 """
 
 from __future__ import annotations
@@ -151,7 +152,9 @@ def make_prompt(organization: Organization, **fields: object) -> Prompt:
 def make_agent(
     organization: Organization, *, model: LanguageModel | None = None, **fields: object
 ) -> Agent:
-    """An agent with the tools search and read_document; not published yet: `agents.services.publish_agent`."""
+    """An agent with the tools search and read_document; not published yet:
+    `agents.services.publish_agent`.
+    """
     return Agent.objects.create(
         organization=organization,
         name=fields.pop("name", f"Agent {next(_count)}"),

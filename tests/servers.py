@@ -1,7 +1,8 @@
-"""The real PostgreSQL and Valkey of one test run: addresses are chosen on import, servers start when first needed.
+"""The real PostgreSQL and Valkey of one test run: addresses are chosen on import, servers start
+when first needed.
 
-One cluster a run, in a folder of its own. The owner migrates a template database once; every test database is a
-copy of it, and the tests reach it as the app role.
+One cluster a run, in a folder of its own. The owner migrates a template database once; every test
+database is a copy of it, and the tests reach it as the app role.
 """
 
 from __future__ import annotations

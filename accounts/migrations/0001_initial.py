@@ -11,11 +11,10 @@ from django.db import migrations, models
 
 
 class Migration(migrations.Migration):
-
     initial = True
 
     dependencies = [
-        ('auth', '0012_alter_user_first_name_max_length'),
+        ("auth", "0012_alter_user_first_name_max_length"),
     ]
 
     operations = [
@@ -24,235 +23,679 @@ class Migration(migrations.Migration):
             "CREATE SEQUENCE IF NOT EXISTS kaizen_key_seq", "DROP SEQUENCE IF EXISTS kaizen_key_seq"
         ),
         migrations.CreateModel(
-            name='Organization',
+            name="Organization",
             fields=[
-                ('key', models.BigIntegerField(db_default=models.Func(models.Value('kaizen_key_seq'), function='nextval', output_field=models.BigIntegerField()), editable=False, unique=True)),
-                ('id', models.UUIDField(default=kaizen.kernel.models.uuid7, editable=False, primary_key=True, serialize=False)),
-                ('slug', models.SlugField(help_text='In every address: /o/<slug>/.', max_length=40, unique=True)),
-                ('name', models.CharField(max_length=120)),
-                ('time_zone', models.CharField(default='UTC', max_length=64)),
-                ('locale', models.CharField(default='en', max_length=16)),
-                ('state', models.CharField(choices=[('active', 'active'), ('suspended', 'suspended')], default='active', max_length=16)),
-                ('created_at', models.DateTimeField(default=kaizen.kernel.clock.now, editable=False)),
+                (
+                    "key",
+                    models.BigIntegerField(
+                        db_default=models.Func(
+                            models.Value("kaizen_key_seq"),
+                            function="nextval",
+                            output_field=models.BigIntegerField(),
+                        ),
+                        editable=False,
+                        unique=True,
+                    ),
+                ),
+                (
+                    "id",
+                    models.UUIDField(
+                        default=kaizen.kernel.models.uuid7,
+                        editable=False,
+                        primary_key=True,
+                        serialize=False,
+                    ),
+                ),
+                (
+                    "slug",
+                    models.SlugField(
+                        help_text="In every address: /o/<slug>/.", max_length=40, unique=True
+                    ),
+                ),
+                ("name", models.CharField(max_length=120)),
+                ("time_zone", models.CharField(default="UTC", max_length=64)),
+                ("locale", models.CharField(default="en", max_length=16)),
+                (
+                    "state",
+                    models.CharField(
+                        choices=[("active", "active"), ("suspended", "suspended")],
+                        default="active",
+                        max_length=16,
+                    ),
+                ),
+                (
+                    "created_at",
+                    models.DateTimeField(default=kaizen.kernel.clock.now, editable=False),
+                ),
             ],
             options={
-                'abstract': False,
+                "abstract": False,
             },
         ),
         migrations.CreateModel(
-            name='User',
+            name="User",
             fields=[
-                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
-                ('password', models.CharField(max_length=128, verbose_name='password')),
-                ('last_login', models.DateTimeField(blank=True, null=True, verbose_name='last login')),
-                ('is_superuser', models.BooleanField(default=False, help_text='Designates that this user has all permissions without explicitly assigning them.', verbose_name='superuser status')),
-                ('public_id', models.UUIDField(default=kaizen.kernel.models.uuid7, editable=False, unique=True)),
-                ('email', models.EmailField(max_length=254)),
-                ('name', models.CharField(blank=True, max_length=120)),
-                ('time_zone', models.CharField(blank=True, max_length=64)),
-                ('locale', models.CharField(blank=True, max_length=16)),
-                ('is_active', models.BooleanField(default=True)),
-                ('created_at', models.DateTimeField(default=kaizen.kernel.clock.now, editable=False)),
-                ('groups', models.ManyToManyField(blank=True, help_text='The groups this user belongs to. A user will get all permissions granted to each of their groups.', related_name='user_set', related_query_name='user', to='auth.group', verbose_name='groups')),
-                ('user_permissions', models.ManyToManyField(blank=True, help_text='Specific permissions for this user.', related_name='user_set', related_query_name='user', to='auth.permission', verbose_name='user permissions')),
+                (
+                    "id",
+                    models.BigAutoField(
+                        auto_created=True, primary_key=True, serialize=False, verbose_name="ID"
+                    ),
+                ),
+                ("password", models.CharField(max_length=128, verbose_name="password")),
+                (
+                    "last_login",
+                    models.DateTimeField(blank=True, null=True, verbose_name="last login"),
+                ),
+                (
+                    "is_superuser",
+                    models.BooleanField(
+                        default=False,
+                        help_text="Designates that this user has all permissions without explicitly assigning them.",
+                        verbose_name="superuser status",
+                    ),
+                ),
+                (
+                    "public_id",
+                    models.UUIDField(
+                        default=kaizen.kernel.models.uuid7, editable=False, unique=True
+                    ),
+                ),
+                ("email", models.EmailField(max_length=254)),
+                ("name", models.CharField(blank=True, max_length=120)),
+                ("time_zone", models.CharField(blank=True, max_length=64)),
+                ("locale", models.CharField(blank=True, max_length=16)),
+                ("is_active", models.BooleanField(default=True)),
+                (
+                    "created_at",
+                    models.DateTimeField(default=kaizen.kernel.clock.now, editable=False),
+                ),
+                (
+                    "groups",
+                    models.ManyToManyField(
+                        blank=True,
+                        help_text="The groups this user belongs to. A user will get all permissions granted to each of their groups.",
+                        related_name="user_set",
+                        related_query_name="user",
+                        to="auth.group",
+                        verbose_name="groups",
+                    ),
+                ),
+                (
+                    "user_permissions",
+                    models.ManyToManyField(
+                        blank=True,
+                        help_text="Specific permissions for this user.",
+                        related_name="user_set",
+                        related_query_name="user",
+                        to="auth.permission",
+                        verbose_name="user permissions",
+                    ),
+                ),
             ],
             options={
-                'default_permissions': (),
+                "default_permissions": (),
             },
         ),
         migrations.CreateModel(
-            name='Membership',
+            name="Membership",
             fields=[
-                ('id', models.UUIDField(default=kaizen.kernel.models.uuid7, editable=False, primary_key=True, serialize=False)),
-                ('role', models.CharField(choices=[('owner', 'owner'), ('admin', 'admin'), ('auditor', 'auditor'), ('member', 'member')], default='member', max_length=16)),
-                ('state', models.CharField(choices=[('invited', 'invited'), ('active', 'active'), ('suspended', 'suspended')], default='invited', max_length=16)),
-                ('created_at', models.DateTimeField(default=kaizen.kernel.clock.now, editable=False)),
-                ('user', models.ForeignKey(on_delete=django.db.models.deletion.PROTECT, related_name='memberships', to=settings.AUTH_USER_MODEL)),
-                ('organization', models.ForeignKey(editable=False, on_delete=django.db.models.deletion.PROTECT, related_name='+', to='accounts.organization')),
+                (
+                    "id",
+                    models.UUIDField(
+                        default=kaizen.kernel.models.uuid7,
+                        editable=False,
+                        primary_key=True,
+                        serialize=False,
+                    ),
+                ),
+                (
+                    "role",
+                    models.CharField(
+                        choices=[
+                            ("owner", "owner"),
+                            ("admin", "admin"),
+                            ("auditor", "auditor"),
+                            ("member", "member"),
+                        ],
+                        default="member",
+                        max_length=16,
+                    ),
+                ),
+                (
+                    "state",
+                    models.CharField(
+                        choices=[
+                            ("invited", "invited"),
+                            ("active", "active"),
+                            ("suspended", "suspended"),
+                        ],
+                        default="invited",
+                        max_length=16,
+                    ),
+                ),
+                (
+                    "created_at",
+                    models.DateTimeField(default=kaizen.kernel.clock.now, editable=False),
+                ),
+                (
+                    "user",
+                    models.ForeignKey(
+                        on_delete=django.db.models.deletion.PROTECT,
+                        related_name="memberships",
+                        to=settings.AUTH_USER_MODEL,
+                    ),
+                ),
+                (
+                    "organization",
+                    models.ForeignKey(
+                        editable=False,
+                        on_delete=django.db.models.deletion.PROTECT,
+                        related_name="+",
+                        to="accounts.organization",
+                    ),
+                ),
             ],
             options={
-                'default_permissions': (),
+                "default_permissions": (),
             },
         ),
         migrations.CreateModel(
-            name='Idempotency',
+            name="Idempotency",
             fields=[
-                ('id', models.UUIDField(default=kaizen.kernel.models.uuid7, editable=False, primary_key=True, serialize=False)),
-                ('route', models.CharField(max_length=80)),
-                ('key', models.CharField(max_length=255)),
-                ('request_digest', models.CharField(max_length=64)),
-                ('result_id', models.UUIDField()),
-                ('created_at', models.DateTimeField(default=kaizen.kernel.clock.now)),
-                ('user', models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='+', to=settings.AUTH_USER_MODEL)),
-                ('organization', models.ForeignKey(editable=False, on_delete=django.db.models.deletion.PROTECT, related_name='+', to='accounts.organization')),
+                (
+                    "id",
+                    models.UUIDField(
+                        default=kaizen.kernel.models.uuid7,
+                        editable=False,
+                        primary_key=True,
+                        serialize=False,
+                    ),
+                ),
+                ("route", models.CharField(max_length=80)),
+                ("key", models.CharField(max_length=255)),
+                ("request_digest", models.CharField(max_length=64)),
+                ("result_id", models.UUIDField()),
+                ("created_at", models.DateTimeField(default=kaizen.kernel.clock.now)),
+                (
+                    "user",
+                    models.ForeignKey(
+                        on_delete=django.db.models.deletion.CASCADE,
+                        related_name="+",
+                        to=settings.AUTH_USER_MODEL,
+                    ),
+                ),
+                (
+                    "organization",
+                    models.ForeignKey(
+                        editable=False,
+                        on_delete=django.db.models.deletion.PROTECT,
+                        related_name="+",
+                        to="accounts.organization",
+                    ),
+                ),
             ],
             options={
-                'default_permissions': (),
+                "default_permissions": (),
             },
         ),
         migrations.CreateModel(
-            name='ApiKey',
+            name="ApiKey",
             fields=[
-                ('id', models.UUIDField(default=kaizen.kernel.models.uuid7, editable=False, primary_key=True, serialize=False)),
-                ('name', models.CharField(max_length=80)),
-                ('prefix', models.CharField(editable=False, max_length=12)),
-                ('digest', models.CharField(editable=False, max_length=64, validators=[django.core.validators.RegexValidator('^[0-9a-f]{64}$')])),
-                ('scopes', django.contrib.postgres.fields.ArrayField(base_field=models.CharField(choices=[('search', 'search and read documents'), ('chat', 'start and read conversations'), ('ingest', 'add and remove documents'), ('admin', 'configure sources and agents')], max_length=16), default=list, size=None)),
-                ('created_at', models.DateTimeField(default=kaizen.kernel.clock.now, editable=False)),
-                ('expires_at', models.DateTimeField()),
-                ('revoked_at', models.DateTimeField(blank=True, null=True)),
-                ('last_used_at', models.DateTimeField(blank=True, editable=False, null=True)),
-                ('membership', models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='api_keys', to='accounts.membership')),
-                ('organization', models.ForeignKey(editable=False, on_delete=django.db.models.deletion.PROTECT, related_name='+', to='accounts.organization')),
+                (
+                    "id",
+                    models.UUIDField(
+                        default=kaizen.kernel.models.uuid7,
+                        editable=False,
+                        primary_key=True,
+                        serialize=False,
+                    ),
+                ),
+                ("name", models.CharField(max_length=80)),
+                ("prefix", models.CharField(editable=False, max_length=12)),
+                (
+                    "digest",
+                    models.CharField(
+                        editable=False,
+                        max_length=64,
+                        validators=[django.core.validators.RegexValidator("^[0-9a-f]{64}$")],
+                    ),
+                ),
+                (
+                    "scopes",
+                    django.contrib.postgres.fields.ArrayField(
+                        base_field=models.CharField(
+                            choices=[
+                                ("search", "search and read documents"),
+                                ("chat", "start and read conversations"),
+                                ("ingest", "add and remove documents"),
+                                ("admin", "configure sources and agents"),
+                            ],
+                            max_length=16,
+                        ),
+                        default=list,
+                        size=None,
+                    ),
+                ),
+                (
+                    "created_at",
+                    models.DateTimeField(default=kaizen.kernel.clock.now, editable=False),
+                ),
+                ("expires_at", models.DateTimeField()),
+                ("revoked_at", models.DateTimeField(blank=True, null=True)),
+                ("last_used_at", models.DateTimeField(blank=True, editable=False, null=True)),
+                (
+                    "membership",
+                    models.ForeignKey(
+                        on_delete=django.db.models.deletion.CASCADE,
+                        related_name="api_keys",
+                        to="accounts.membership",
+                    ),
+                ),
+                (
+                    "organization",
+                    models.ForeignKey(
+                        editable=False,
+                        on_delete=django.db.models.deletion.PROTECT,
+                        related_name="+",
+                        to="accounts.organization",
+                    ),
+                ),
             ],
             options={
-                'default_permissions': (),
+                "default_permissions": (),
             },
         ),
         migrations.CreateModel(
-            name='Project',
+            name="Project",
             fields=[
-                ('id', models.UUIDField(default=kaizen.kernel.models.uuid7, editable=False, primary_key=True, serialize=False)),
-                ('key', models.BigIntegerField(db_default=models.Func(models.Value('kaizen_key_seq'), function='nextval', output_field=models.BigIntegerField()), editable=False, unique=True)),
-                ('name', models.CharField(max_length=120)),
-                ('description', models.TextField(blank=True)),
-                ('archived_at', models.DateTimeField(blank=True, null=True)),
-                ('created_at', models.DateTimeField(default=kaizen.kernel.clock.now, editable=False)),
-                ('organization', models.ForeignKey(editable=False, on_delete=django.db.models.deletion.PROTECT, related_name='+', to='accounts.organization')),
+                (
+                    "id",
+                    models.UUIDField(
+                        default=kaizen.kernel.models.uuid7,
+                        editable=False,
+                        primary_key=True,
+                        serialize=False,
+                    ),
+                ),
+                (
+                    "key",
+                    models.BigIntegerField(
+                        db_default=models.Func(
+                            models.Value("kaizen_key_seq"),
+                            function="nextval",
+                            output_field=models.BigIntegerField(),
+                        ),
+                        editable=False,
+                        unique=True,
+                    ),
+                ),
+                ("name", models.CharField(max_length=120)),
+                ("description", models.TextField(blank=True)),
+                ("archived_at", models.DateTimeField(blank=True, null=True)),
+                (
+                    "created_at",
+                    models.DateTimeField(default=kaizen.kernel.clock.now, editable=False),
+                ),
+                (
+                    "organization",
+                    models.ForeignKey(
+                        editable=False,
+                        on_delete=django.db.models.deletion.PROTECT,
+                        related_name="+",
+                        to="accounts.organization",
+                    ),
+                ),
             ],
             options={
-                'permissions': [('view_project', 'Can view project'), ('use_project', 'Can use project'), ('change_project', 'Can change project'), ('share_project', 'Can share project'), ('manage_project', 'Can manage project')],
-                'default_permissions': (),
+                "permissions": [
+                    ("view_project", "Can view project"),
+                    ("use_project", "Can use project"),
+                    ("change_project", "Can change project"),
+                    ("share_project", "Can share project"),
+                    ("manage_project", "Can manage project"),
+                ],
+                "default_permissions": (),
             },
         ),
         migrations.CreateModel(
-            name='ProjectTeamGrant',
+            name="ProjectTeamGrant",
             fields=[
-                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
-                ('origin', models.CharField(choices=[('manual', 'by hand'), ('connector', 'from the source system'), ('share', 'shared by a member')], default='manual', max_length=16)),
-                ('granted_at', models.DateTimeField(default=kaizen.kernel.clock.now)),
-                ('expires_at', models.DateTimeField(blank=True, null=True)),
-                ('content_object', models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='+', to='accounts.project', to_field='key')),
-                ('granted_by', models.ForeignKey(blank=True, null=True, on_delete=django.db.models.deletion.SET_NULL, related_name='+', to=settings.AUTH_USER_MODEL)),
-                ('group', models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='+', to='auth.group')),
-                ('organization', models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='+', to='accounts.organization')),
-                ('permission', models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, to='auth.permission')),
+                (
+                    "id",
+                    models.BigAutoField(
+                        auto_created=True, primary_key=True, serialize=False, verbose_name="ID"
+                    ),
+                ),
+                (
+                    "origin",
+                    models.CharField(
+                        choices=[
+                            ("manual", "by hand"),
+                            ("connector", "from the source system"),
+                            ("share", "shared by a member"),
+                        ],
+                        default="manual",
+                        max_length=16,
+                    ),
+                ),
+                ("granted_at", models.DateTimeField(default=kaizen.kernel.clock.now)),
+                ("expires_at", models.DateTimeField(blank=True, null=True)),
+                (
+                    "content_object",
+                    models.ForeignKey(
+                        on_delete=django.db.models.deletion.CASCADE,
+                        related_name="+",
+                        to="accounts.project",
+                        to_field="key",
+                    ),
+                ),
+                (
+                    "granted_by",
+                    models.ForeignKey(
+                        blank=True,
+                        null=True,
+                        on_delete=django.db.models.deletion.SET_NULL,
+                        related_name="+",
+                        to=settings.AUTH_USER_MODEL,
+                    ),
+                ),
+                (
+                    "group",
+                    models.ForeignKey(
+                        on_delete=django.db.models.deletion.CASCADE,
+                        related_name="+",
+                        to="auth.group",
+                    ),
+                ),
+                (
+                    "organization",
+                    models.ForeignKey(
+                        on_delete=django.db.models.deletion.CASCADE,
+                        related_name="+",
+                        to="accounts.organization",
+                    ),
+                ),
+                (
+                    "permission",
+                    models.ForeignKey(
+                        on_delete=django.db.models.deletion.CASCADE, to="auth.permission"
+                    ),
+                ),
             ],
             options={
-                'default_permissions': (),
+                "default_permissions": (),
             },
         ),
         migrations.CreateModel(
-            name='ProjectUserGrant',
+            name="ProjectUserGrant",
             fields=[
-                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
-                ('origin', models.CharField(choices=[('manual', 'by hand'), ('connector', 'from the source system'), ('share', 'shared by a member')], default='manual', max_length=16)),
-                ('granted_at', models.DateTimeField(default=kaizen.kernel.clock.now)),
-                ('expires_at', models.DateTimeField(blank=True, null=True)),
-                ('content_object', models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='+', to='accounts.project', to_field='key')),
-                ('granted_by', models.ForeignKey(blank=True, null=True, on_delete=django.db.models.deletion.SET_NULL, related_name='+', to=settings.AUTH_USER_MODEL)),
-                ('organization', models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='+', to='accounts.organization')),
-                ('permission', models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, to='auth.permission')),
-                ('user', models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='+', to=settings.AUTH_USER_MODEL)),
+                (
+                    "id",
+                    models.BigAutoField(
+                        auto_created=True, primary_key=True, serialize=False, verbose_name="ID"
+                    ),
+                ),
+                (
+                    "origin",
+                    models.CharField(
+                        choices=[
+                            ("manual", "by hand"),
+                            ("connector", "from the source system"),
+                            ("share", "shared by a member"),
+                        ],
+                        default="manual",
+                        max_length=16,
+                    ),
+                ),
+                ("granted_at", models.DateTimeField(default=kaizen.kernel.clock.now)),
+                ("expires_at", models.DateTimeField(blank=True, null=True)),
+                (
+                    "content_object",
+                    models.ForeignKey(
+                        on_delete=django.db.models.deletion.CASCADE,
+                        related_name="+",
+                        to="accounts.project",
+                        to_field="key",
+                    ),
+                ),
+                (
+                    "granted_by",
+                    models.ForeignKey(
+                        blank=True,
+                        null=True,
+                        on_delete=django.db.models.deletion.SET_NULL,
+                        related_name="+",
+                        to=settings.AUTH_USER_MODEL,
+                    ),
+                ),
+                (
+                    "organization",
+                    models.ForeignKey(
+                        on_delete=django.db.models.deletion.CASCADE,
+                        related_name="+",
+                        to="accounts.organization",
+                    ),
+                ),
+                (
+                    "permission",
+                    models.ForeignKey(
+                        on_delete=django.db.models.deletion.CASCADE, to="auth.permission"
+                    ),
+                ),
+                (
+                    "user",
+                    models.ForeignKey(
+                        on_delete=django.db.models.deletion.CASCADE,
+                        related_name="+",
+                        to=settings.AUTH_USER_MODEL,
+                    ),
+                ),
             ],
             options={
-                'default_permissions': (),
+                "default_permissions": (),
             },
         ),
         migrations.CreateModel(
-            name='Team',
+            name="Team",
             fields=[
-                ('group_ptr', models.OneToOneField(auto_created=True, on_delete=django.db.models.deletion.CASCADE, parent_link=True, primary_key=True, serialize=False, to='auth.group')),
-                ('uuid', models.UUIDField(default=kaizen.kernel.models.uuid7, editable=False, unique=True)),
-                ('label', models.CharField(max_length=120, verbose_name='name')),
-                ('kind', models.CharField(choices=[('team', 'team'), ('everyone', 'everyone in the organisation')], default='team', editable=False, max_length=16)),
-                ('organization', models.ForeignKey(editable=False, on_delete=django.db.models.deletion.PROTECT, related_name='+', to='accounts.organization')),
-                ('parent', models.ForeignKey(blank=True, help_text='Members of this team are members of the parent too.', null=True, on_delete=django.db.models.deletion.PROTECT, related_name='children', to='accounts.team')),
+                (
+                    "group_ptr",
+                    models.OneToOneField(
+                        auto_created=True,
+                        on_delete=django.db.models.deletion.CASCADE,
+                        parent_link=True,
+                        primary_key=True,
+                        serialize=False,
+                        to="auth.group",
+                    ),
+                ),
+                (
+                    "uuid",
+                    models.UUIDField(
+                        default=kaizen.kernel.models.uuid7, editable=False, unique=True
+                    ),
+                ),
+                ("label", models.CharField(max_length=120, verbose_name="name")),
+                (
+                    "kind",
+                    models.CharField(
+                        choices=[("team", "team"), ("everyone", "everyone in the organisation")],
+                        default="team",
+                        editable=False,
+                        max_length=16,
+                    ),
+                ),
+                (
+                    "organization",
+                    models.ForeignKey(
+                        editable=False,
+                        on_delete=django.db.models.deletion.PROTECT,
+                        related_name="+",
+                        to="accounts.organization",
+                    ),
+                ),
+                (
+                    "parent",
+                    models.ForeignKey(
+                        blank=True,
+                        help_text="Members of this team are members of the parent too.",
+                        null=True,
+                        on_delete=django.db.models.deletion.PROTECT,
+                        related_name="children",
+                        to="accounts.team",
+                    ),
+                ),
             ],
             options={
-                'default_permissions': (),
+                "default_permissions": (),
             },
-            bases=('auth.group',),
+            bases=("auth.group",),
         ),
         migrations.CreateModel(
-            name='TeamMembership',
+            name="TeamMembership",
             fields=[
-                ('id', models.UUIDField(default=kaizen.kernel.models.uuid7, editable=False, primary_key=True, serialize=False)),
-                ('role', models.CharField(choices=[('lead', 'lead'), ('member', 'member')], default='member', max_length=16)),
-                ('membership', models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='team_memberships', to='accounts.membership')),
-                ('organization', models.ForeignKey(editable=False, on_delete=django.db.models.deletion.PROTECT, related_name='+', to='accounts.organization')),
-                ('team', models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='team_memberships', to='accounts.team')),
+                (
+                    "id",
+                    models.UUIDField(
+                        default=kaizen.kernel.models.uuid7,
+                        editable=False,
+                        primary_key=True,
+                        serialize=False,
+                    ),
+                ),
+                (
+                    "role",
+                    models.CharField(
+                        choices=[("lead", "lead"), ("member", "member")],
+                        default="member",
+                        max_length=16,
+                    ),
+                ),
+                (
+                    "membership",
+                    models.ForeignKey(
+                        on_delete=django.db.models.deletion.CASCADE,
+                        related_name="team_memberships",
+                        to="accounts.membership",
+                    ),
+                ),
+                (
+                    "organization",
+                    models.ForeignKey(
+                        editable=False,
+                        on_delete=django.db.models.deletion.PROTECT,
+                        related_name="+",
+                        to="accounts.organization",
+                    ),
+                ),
+                (
+                    "team",
+                    models.ForeignKey(
+                        on_delete=django.db.models.deletion.CASCADE,
+                        related_name="team_memberships",
+                        to="accounts.team",
+                    ),
+                ),
             ],
             options={
-                'default_permissions': (),
+                "default_permissions": (),
             },
         ),
         migrations.AddConstraint(
-            model_name='user',
-            constraint=models.UniqueConstraint(django.db.models.functions.text.Lower('email'), name='user_email_unique'),
+            model_name="user",
+            constraint=models.UniqueConstraint(
+                django.db.models.functions.text.Lower("email"), name="user_email_unique"
+            ),
         ),
         migrations.AddIndex(
-            model_name='membership',
-            index=models.Index(fields=['user', 'organization'], name='membership_user'),
+            model_name="membership",
+            index=models.Index(fields=["user", "organization"], name="membership_user"),
         ),
         migrations.AddConstraint(
-            model_name='membership',
-            constraint=models.UniqueConstraint(fields=('organization', 'user'), name='membership_once'),
+            model_name="membership",
+            constraint=models.UniqueConstraint(
+                fields=("organization", "user"), name="membership_once"
+            ),
         ),
         migrations.AddConstraint(
-            model_name='membership',
-            constraint=models.CheckConstraint(condition=models.Q(('role__in', ['owner', 'admin', 'auditor', 'member'])), name='membership_role_known'),
+            model_name="membership",
+            constraint=models.CheckConstraint(
+                condition=models.Q(("role__in", ["owner", "admin", "auditor", "member"])),
+                name="membership_role_known",
+            ),
         ),
         migrations.AddConstraint(
-            model_name='idempotency',
-            constraint=models.UniqueConstraint(fields=('organization', 'user', 'route', 'key'), name='idempotency_once'),
+            model_name="idempotency",
+            constraint=models.UniqueConstraint(
+                fields=("organization", "user", "route", "key"), name="idempotency_once"
+            ),
         ),
         migrations.AddConstraint(
-            model_name='apikey',
-            constraint=models.UniqueConstraint(fields=('organization', 'digest'), name='api_key_digest_once'),
+            model_name="apikey",
+            constraint=models.UniqueConstraint(
+                fields=("organization", "digest"), name="api_key_digest_once"
+            ),
         ),
         migrations.AddConstraint(
-            model_name='project',
-            constraint=models.UniqueConstraint(fields=('organization', 'name'), name='project_name_once'),
+            model_name="project",
+            constraint=models.UniqueConstraint(
+                fields=("organization", "name"), name="project_name_once"
+            ),
         ),
         migrations.AddIndex(
-            model_name='projectteamgrant',
-            index=models.Index(fields=['group', 'permission', 'content_object'], name='project_tg_group'),
+            model_name="projectteamgrant",
+            index=models.Index(
+                fields=["group", "permission", "content_object"], name="project_tg_group"
+            ),
         ),
         migrations.AddIndex(
-            model_name='projectteamgrant',
-            index=models.Index(fields=['content_object', 'permission', 'group'], name='project_tg_object'),
+            model_name="projectteamgrant",
+            index=models.Index(
+                fields=["content_object", "permission", "group"], name="project_tg_object"
+            ),
         ),
         migrations.AlterUniqueTogether(
-            name='projectteamgrant',
-            unique_together={('organization', 'group', 'permission', 'content_object', 'origin')},
+            name="projectteamgrant",
+            unique_together={("organization", "group", "permission", "content_object", "origin")},
         ),
         migrations.AddIndex(
-            model_name='projectusergrant',
-            index=models.Index(fields=['user', 'permission', 'content_object'], name='project_ug_user'),
+            model_name="projectusergrant",
+            index=models.Index(
+                fields=["user", "permission", "content_object"], name="project_ug_user"
+            ),
         ),
         migrations.AddIndex(
-            model_name='projectusergrant',
-            index=models.Index(fields=['content_object', 'permission', 'user'], name='project_ug_object'),
+            model_name="projectusergrant",
+            index=models.Index(
+                fields=["content_object", "permission", "user"], name="project_ug_object"
+            ),
         ),
         migrations.AlterUniqueTogether(
-            name='projectusergrant',
-            unique_together={('organization', 'user', 'permission', 'content_object', 'origin')},
+            name="projectusergrant",
+            unique_together={("organization", "user", "permission", "content_object", "origin")},
         ),
         migrations.AddConstraint(
-            model_name='team',
-            constraint=models.UniqueConstraint(fields=('organization', 'label'), name='team_label_once'),
+            model_name="team",
+            constraint=models.UniqueConstraint(
+                fields=("organization", "label"), name="team_label_once"
+            ),
         ),
         migrations.AddConstraint(
-            model_name='team',
-            constraint=models.UniqueConstraint(condition=models.Q(('kind', 'everyone')), fields=('organization',), name='team_everyone_once'),
+            model_name="team",
+            constraint=models.UniqueConstraint(
+                condition=models.Q(("kind", "everyone")),
+                fields=("organization",),
+                name="team_everyone_once",
+            ),
         ),
         migrations.AddIndex(
-            model_name='teammembership',
-            index=models.Index(fields=['membership', 'team'], name='team_membership_member'),
+            model_name="teammembership",
+            index=models.Index(fields=["membership", "team"], name="team_membership_member"),
         ),
         migrations.AddConstraint(
-            model_name='teammembership',
-            constraint=models.UniqueConstraint(fields=('organization', 'team', 'membership'), name='team_membership_once'),
+            model_name="teammembership",
+            constraint=models.UniqueConstraint(
+                fields=("organization", "team", "membership"), name="team_membership_once"
+            ),
         ),
     ]

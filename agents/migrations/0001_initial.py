@@ -3,11 +3,12 @@
 import django.contrib.postgres.fields
 import django.core.validators
 import django.db.models.deletion
+from django.conf import settings
+from django.db import migrations, models
+
 import kaizen.kernel.clock
 import kaizen.kernel.models
 import kaizen.kernel.secrets
-from django.conf import settings
-from django.db import migrations, models
 
 
 class Migration(migrations.Migration):

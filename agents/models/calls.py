@@ -1,4 +1,6 @@
-"""What runs called: one row per model call and per tool call. Hold a run's id without a foreign key."""
+"""What runs called: one row per model call and per tool call. Hold a run's id without a foreign
+key.
+"""
 
 from __future__ import annotations
 
@@ -45,7 +47,9 @@ class ModelCall(OrganizationModel):
 
 
 class ToolCall(OrganizationModel):
-    """One tool call: the intent before it runs, the result after. Never runs twice under one key."""
+    """One tool call: the intent before it runs, the result after. Never runs twice under one
+    key.
+    """
 
     class State(models.TextChoices):
         INTENT = "intent", _("started")

@@ -1,4 +1,6 @@
-"""What an admin configures: providers, models, prompts, agents; and the immutable versions that runs execute."""
+"""What an admin configures: providers, models, prompts, agents; and the immutable versions that
+runs execute.
+"""
 
 from __future__ import annotations
 
@@ -210,7 +212,9 @@ class AgentSource(OrganizationModel):
 
 
 class AgentVersion(OrganizationModel, AppendOnlyModel):
-    """What a run executes: immutable, numbered, with a digest over everything that bears on authority."""
+    """What a run executes: immutable, numbered, with a digest over everything that bears on
+    authority.
+    """
 
     agent = models.ForeignKey(Agent, on_delete=models.PROTECT, related_name="versions")
     number = models.PositiveIntegerField()

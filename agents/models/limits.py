@@ -12,7 +12,9 @@ from kaizen.kernel.models import AppendOnlyModel, OrganizationModel
 
 
 class LedgerEntry(OrganizationModel, AppendOnlyModel):
-    """One settled model call. Ids stand without foreign keys, so the ledger outlives what it records."""
+    """One settled model call. Ids stand without foreign keys, so the ledger outlives what it
+    records.
+    """
 
     run_id = models.UUIDField()
     model_call_id = models.UUIDField()

@@ -110,6 +110,7 @@ async def _open(
         system=request.system or omit,
         messages=messages,
         tools=tools or omit,
+        tool_choice={"type": "none"} if tools and request.tool_choice == "none" else omit,
         thinking={"type": "adaptive"} if request.thinking else omit,
         cache_control={"type": "ephemeral"} if request.cache_key else omit,
         stream=True,

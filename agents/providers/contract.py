@@ -16,6 +16,7 @@ from typing import Any, ClassVar, Literal, Protocol, TypeAlias
 
 ProviderKind = Literal["openai", "openai_compatible", "anthropic", "extractive"]
 Role = Literal["user", "assistant", "tool"]
+ToolChoice = Literal["auto", "none"]
 StopReason = Literal["end", "tool_use", "length", "refusal", "stop"]
 
 
@@ -81,15 +82,18 @@ class ToolSchema:
 class CompletionRequest:
     """One model call.
 
-    `timeout` bounds the whole call, `idle_timeout` the wait for the next bytes, `connect_timeout`
-    the connection (seconds each). `cache_key` is a stable word for the conversation: when given,
-    the provider may cache the prefix. `thinking` asks a model that can think to do so.
+    With `tool_choice` "none" the tools are described, since the history may use them, but none may
+    be called. `timeout` bounds the whole call, `idle_timeout` the wait for the next bytes,
+    `connect_timeout` the connection (seconds each). `cache_key` is a stable word for the
+    conversation: when given, the provider may cache the prefix. `thinking` asks a model that can
+    think to do so.
     """
 
     model: str
     system: str
     messages: tuple[Message, ...]
     tools: tuple[ToolSchema, ...] = ()
+    tool_choice: ToolChoice = "auto"
     max_output_tokens: int = 4096
     timeout: float = 600.0
     idle_timeout: float = 120.0

@@ -69,7 +69,8 @@ class Extractive:
         account = account or StreamAccount()
         account.reported, account.complete = Usage(), True
         question, results = _latest_turn(request.messages)
-        has_search = any(tool.name == SEARCH_TOOL for tool in request.tools)
+        offered = request.tools if request.tool_choice == "auto" else ()
+        has_search = any(tool.name == SEARCH_TOOL for tool in offered)
         if not results and has_search and question:
             call = _search_call(request.messages, question=question)
             yield Finished((call,), "tool_use", Usage(), {})

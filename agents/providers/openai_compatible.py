@@ -70,7 +70,7 @@ class OpenAICompatible:
             make=lambda: make_client(base_url=self.base_url, api_key=self.api_key),
         ) as client:
             events = read_stream(
-                open_stream=lambda: _open(client, request),
+                open_stream=lambda: _open(client, request, keyless=not self.api_key),
                 reading=ChatReading(account=account),
                 errors=errors,
                 request=request,
@@ -82,9 +82,9 @@ class OpenAICompatible:
 
 
 async def _open(
-    client: AsyncOpenAI, request: CompletionRequest
+    client: AsyncOpenAI, request: CompletionRequest, *, keyless: bool
 ) -> AsyncStream[ChatCompletionChunk]:
-    from openai import Timeout, omit
+    from openai import Omit, Timeout, omit
 
     messages: Any = chat_messages(request)
     tools: Any = [
@@ -102,9 +102,11 @@ async def _open(
         model=request.model,
         messages=messages,
         tools=tools or omit,
+        tool_choice="none" if tools and request.tool_choice == "none" else omit,
         max_tokens=request.max_output_tokens,
         stream=True,
         stream_options={"include_usage": True},
+        extra_headers={"Authorization": Omit()} if keyless else None,
         timeout=Timeout(request.idle_timeout, connect=request.connect_timeout),
     )
 

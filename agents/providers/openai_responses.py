@@ -90,6 +90,7 @@ async def _open(
         instructions=request.system or omit,
         input=items,
         tools=tools or omit,
+        tool_choice="none" if tools and request.tool_choice == "none" else omit,
         max_output_tokens=request.max_output_tokens,
         store=False,
         # Models that cannot reason refuse to be asked for this.

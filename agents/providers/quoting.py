@@ -16,13 +16,15 @@ Span: TypeAlias = tuple[int, int]
 MAX_UNIT = 500
 _WORD = re.compile(r"[^\W_]+", re.UNICODE)
 _UNSPACED = re.compile(r"[\u0e00-\u0e7f\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]+")
-_SENTENCE_END = re.compile(r"[.!?…]+[\"'”’»)\]]*(?=\s)|[。！？｡]+[」』”）]*")
+_SENTENCE_END = re.compile(r"[.!?…]{1,8}[\"'”’»)\]]{0,4}(?=\s)|[。！？｡]{1,8}[」』”）]{0,4}")
 _ABBREVIATION = re.compile(
-    r"(?:\b(?:e\.g|i\.e|etc|cf|vs|no|nr|mr|mrs|ms|dr|st|approx)|\b[A-Z])\.$", re.I
+    r"(?:\b(?:e\.g|i\.e|etc|a\.m|p\.m|cf|vs|no|nr|mr|mrs|ms|dr|st|approx)|\b[A-Z])\.$", re.I
 )
+_NUMBER = re.compile(r"\d{1,3}\.")
 _RULER = re.compile(r"[\s|:+=*_-]*")
 _HEADING = re.compile(r"#{1,6}\s")
-_OWN_LINE = re.compile(r"\s*(?:[|>*+-]|\d{1,3}[.)])\s?|\s{4,}\S")
+_ITEM = re.compile(r"\s*(?:[*+>-]|\d{1,3}[.)])\s")
+_ROW = re.compile(r"#{1,6}\s|\s*\||.*\t", re.DOTALL)
 _SUFFIXES = ("ations", "ation", "ingly", "ments", "ment", "ings", "ing", "edly", "ies", "ers",
              "er", "ed", "ly", "es", "s", "e", "y")  # fmt: skip
 _STOP = frozenset(
@@ -85,16 +87,12 @@ def _stem(word: str) -> str:
 
 
 def _units(text: str) -> list[_Unit]:
-    """Sentences; lines that stand alone (rows, items, quotes, code) are units of their own."""
+    """Sentences, within paragraphs and items; table rows and headings are units of their own."""
     units: list[_Unit] = []
     for start, end in _blocks(text):
         line = text[start:end]
-        if _RULER.fullmatch(line):
-            continue
-        if _HEADING.match(line) or _OWN_LINE.match(line) or "\t" in line:
-            spans = [(start, end)]
-        else:
-            spans = _sentences(text, start=start, end=end)
+        alone = _ROW.match(line)
+        spans = [(start, end)] if alone else _sentences(text, start=start, end=end)
         heading = bool(_HEADING.match(line))
         for span in spans:
             units.extend(_Unit(*piece, heading=heading) for piece in _bounded(text, *span))
@@ -102,20 +100,22 @@ def _units(text: str) -> list[_Unit]:
 
 
 def _blocks(text: str) -> list[Span]:
-    """Paragraphs of running text, whose sentences may span lines; other lines one by one."""
+    """Paragraphs and list items, whose sentences may span lines; rows and headings one by one."""
     blocks: list[Span] = []
     running = False
     at = 0
     for line in text.splitlines(keepends=True):
         start, at = at, at + len(line)
         bare = line.strip()
-        stands_alone = bool(_OWN_LINE.match(line) or _HEADING.match(line) or "\t" in line)
-        if bare and running and not stands_alone:
+        row = bool(_ROW.match(line))
+        if _RULER.fullmatch(bare):
+            bare = ""
+        if bare and running and not row and not _ITEM.match(line):
             blocks[-1] = (blocks[-1][0], start + len(line.rstrip()))
         elif bare:
             lead = len(line) - len(line.lstrip())
             blocks.append((start + lead, start + len(line.rstrip())))
-        running = bool(bare) and not stands_alone
+        running = bool(bare) and not row
     return blocks
 
 
@@ -123,7 +123,8 @@ def _sentences(text: str, *, start: int, end: int) -> list[Span]:
     spans: list[Span] = []
     begin = start
     for match in _SENTENCE_END.finditer(text, start, end):
-        if _ABBREVIATION.search(text[max(begin, match.end() - 8) : match.end()]):
+        spoken = text[begin : match.end()]
+        if _ABBREVIATION.search(spoken[-8:]) or _NUMBER.fullmatch(spoken):
             continue
         spans.append((begin, match.end()))
         begin = match.end()

@@ -6,71 +6,92 @@ from django.db import migrations, models
 
 
 class Migration(migrations.Migration):
-
     initial = True
 
-    dependencies = [
-    ]
+    dependencies = []
 
     operations = [
         migrations.CreateModel(
-            name='AuditPersonal',
+            name="AuditPersonal",
             fields=[
-                ('event_id', models.UUIDField(primary_key=True, serialize=False)),
-                ('organization_id', models.UUIDField()),
-                ('salt', models.CharField(max_length=32)),
-                ('data', kaizen.kernel.models.ExactJSONField(default=dict)),
+                ("event_id", models.UUIDField(primary_key=True, serialize=False)),
+                ("organization_id", models.UUIDField()),
+                ("salt", models.CharField(max_length=32)),
+                ("data", kaizen.kernel.models.ExactJSONField(default=dict)),
             ],
             options={
-                'default_permissions': (),
+                "default_permissions": (),
             },
         ),
         migrations.CreateModel(
-            name='AuditEvent',
+            name="AuditEvent",
             fields=[
-                ('id', models.UUIDField(default=kaizen.kernel.models.uuid7, editable=False, primary_key=True, serialize=False)),
-                ('organization_id', models.UUIDField()),
-                ('at', models.DateTimeField(default=kaizen.kernel.clock.now)),
-                ('action', models.CharField(max_length=64)),
-                ('actor_id', models.UUIDField(null=True)),
-                ('channel', models.CharField(max_length=16)),
-                ('run_id', models.UUIDField(null=True)),
-                ('object_type', models.CharField(blank=True, max_length=40)),
-                ('object_id', models.CharField(blank=True, max_length=64)),
-                ('data', kaizen.kernel.models.ExactJSONField(default=dict)),
-                ('personal_digest', models.CharField(blank=True, max_length=64)),
+                (
+                    "id",
+                    models.UUIDField(
+                        default=kaizen.kernel.models.uuid7,
+                        editable=False,
+                        primary_key=True,
+                        serialize=False,
+                    ),
+                ),
+                ("organization_id", models.UUIDField()),
+                ("at", models.DateTimeField(default=kaizen.kernel.clock.now)),
+                ("action", models.CharField(max_length=64)),
+                ("actor_id", models.UUIDField(null=True)),
+                ("channel", models.CharField(max_length=16)),
+                ("run_id", models.UUIDField(null=True)),
+                ("object_type", models.CharField(blank=True, max_length=40)),
+                ("object_id", models.CharField(blank=True, max_length=64)),
+                ("data", kaizen.kernel.models.ExactJSONField(default=dict)),
+                ("personal_digest", models.CharField(blank=True, max_length=64)),
             ],
             options={
-                'default_permissions': (),
-                'indexes': [models.Index(fields=['organization_id', '-at'], name='audit_event_time'), models.Index(fields=['organization_id', 'object_type', 'object_id'], name='audit_event_object')],
+                "default_permissions": (),
+                "indexes": [
+                    models.Index(fields=["organization_id", "-at"], name="audit_event_time"),
+                    models.Index(
+                        fields=["organization_id", "object_type", "object_id"],
+                        name="audit_event_object",
+                    ),
+                ],
             },
         ),
         migrations.CreateModel(
-            name='AuditLink',
+            name="AuditLink",
             fields=[
-                ('id', models.BigAutoField(primary_key=True, serialize=False)),
-                ('organization_id', models.UUIDField()),
-                ('seq', models.BigIntegerField()),
-                ('event_id', models.UUIDField(unique=True)),
-                ('previous', models.CharField(max_length=64)),
-                ('hash', models.CharField(max_length=64)),
-                ('sealed_at', models.DateTimeField(default=kaizen.kernel.clock.now)),
+                ("id", models.BigAutoField(primary_key=True, serialize=False)),
+                ("organization_id", models.UUIDField()),
+                ("seq", models.BigIntegerField()),
+                ("event_id", models.UUIDField(unique=True)),
+                ("previous", models.CharField(max_length=64)),
+                ("hash", models.CharField(max_length=64)),
+                ("sealed_at", models.DateTimeField(default=kaizen.kernel.clock.now)),
             ],
             options={
-                'default_permissions': (),
-                'constraints': [models.UniqueConstraint(fields=('organization_id', 'seq'), name='audit_link_once'), models.UniqueConstraint(fields=('organization_id', 'previous'), name='audit_link_no_fork')],
+                "default_permissions": (),
+                "constraints": [
+                    models.UniqueConstraint(
+                        fields=("organization_id", "seq"), name="audit_link_once"
+                    ),
+                    models.UniqueConstraint(
+                        fields=("organization_id", "previous"), name="audit_link_no_fork"
+                    ),
+                ],
             },
         ),
         migrations.CreateModel(
-            name='AuditPending',
+            name="AuditPending",
             fields=[
-                ('event_id', models.UUIDField(primary_key=True, serialize=False)),
-                ('organization_id', models.UUIDField()),
-                ('at', models.DateTimeField(default=kaizen.kernel.clock.now)),
+                ("event_id", models.UUIDField(primary_key=True, serialize=False)),
+                ("organization_id", models.UUIDField()),
+                ("at", models.DateTimeField(default=kaizen.kernel.clock.now)),
             ],
             options={
-                'default_permissions': (),
-                'indexes': [models.Index(fields=['organization_id', 'event_id'], name='audit_pending_order')],
+                "default_permissions": (),
+                "indexes": [
+                    models.Index(fields=["organization_id", "event_id"], name="audit_pending_order")
+                ],
             },
         ),
     ]

@@ -24,8 +24,18 @@ class Migration(migrations.Migration):
             ("conversations_journalevent", "conversation_id", "conversations_conversation"),
         ),
         cascade_in_database(
-            ("conversations_conversationusergrant", "content_object_id", "conversations_conversation", "id"),
-            ("conversations_conversationteamgrant", "content_object_id", "conversations_conversation", "id"),
+            (
+                "conversations_conversationusergrant",
+                "content_object_id",
+                "conversations_conversation",
+                "id",
+            ),
+            (
+                "conversations_conversationteamgrant",
+                "content_object_id",
+                "conversations_conversation",
+                "id",
+            ),
             ("conversations_conversationusergrant", "user_id", "accounts_user", "id"),
             ("conversations_conversationteamgrant", "group_id", "auth_group", "id"),
         ),

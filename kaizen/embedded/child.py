@@ -50,12 +50,14 @@ class Child:
         self._started = 0.0
         self._delay = FIRST_DELAY_SECONDS
         self._due: float | None = None
+        self._asked = False
 
     def start(self) -> None:
         """Start the process."""
         self._due = None
+        self._asked = False
         self._started = time.monotonic()
-        self.process = subprocess.Popen(
+        self.process = subprocess.Popen(  # noqa: S603  our own command line
             self.spec.command,
             stdin=subprocess.DEVNULL if self.spec.standard_input is None else subprocess.PIPE,
             stdout=subprocess.PIPE,
@@ -104,8 +106,9 @@ class Child:
         return self.process is not None and self.process.poll() is None
 
     def ask_to_stop(self) -> None:
-        """Ask the process to finish what it is doing."""
-        if self.process is not None and self.process.poll() is None:
+        """Ask the process, once, to finish what it is doing: Celery takes a second request amiss."""
+        if self.is_running() and not self._asked and self.process is not None:
+            self._asked = True
             self.process.terminate()
 
     def stop(self, *, seconds: float | None = None) -> None:

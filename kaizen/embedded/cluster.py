@@ -58,7 +58,7 @@ def make_cluster(account: Account, data: Path, *, password: str, durable: bool) 
 
 def _initialize(account: Account, draft: Path, arguments: list[str], character_type: str) -> bool:
     shutil.rmtree(draft, ignore_errors=True)
-    made = subprocess.run(
+    made = subprocess.run(  # noqa: S603  our own command line
         account.command(
             "initdb",
             *arguments,
@@ -90,7 +90,7 @@ def _initialize(account: Account, draft: Path, arguments: list[str], character_t
 def check_version(account: Account, data: Path) -> None:
     """Raise LaunchError when the data is of another major version than the one installed."""
     written = (data / "PG_VERSION").read_text().strip()
-    answer = subprocess.run(
+    answer = subprocess.run(  # noqa: S603  our own command line
         account.command("postgres", "--version"),
         capture_output=True,
         text=True,

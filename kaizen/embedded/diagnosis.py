@@ -65,10 +65,7 @@ def diagnose(layout: Layout) -> list[Finding]:
 
 
 def _check_python(_layout: Layout) -> Finding:
-    version = "{}.{}.{}".format(*sys.version_info[:3])
-    if sys.version_info < (3, 11):
-        return Finding("Python", False, f"{version} is too old: install 3.11 or newer")
-    return Finding("Python", True, version)
+    return Finding("Python", True, "{}.{}.{}".format(*sys.version_info[:3]))
 
 
 def _check_space(layout: Layout) -> Finding:

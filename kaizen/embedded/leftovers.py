@@ -48,8 +48,8 @@ def _look_with_ps(number: int) -> Seen | None:
     """Where there is no /proc: `ps` tells no working folder, so the command line alone must do."""
     if shutil.which("ps") is None:
         return None
-    answer = subprocess.run(
-        ["ps", "-o", "pgid=,command=", "-p", str(number)],
+    answer = subprocess.run(  # noqa: S603  our own command line
+        ["ps", "-o", "pgid=,command=", "-p", str(number)],  # noqa: S607
         capture_output=True,
         text=True,
         check=False,

@@ -10,7 +10,7 @@ from kaizen.embedded.failures import LaunchError
 
 
 def listen(port: int) -> socket.socket:
-    """Bind the port the web processes share. Raises LaunchError that says how to take another one."""
+    """Bind the port the web processes share. Raises LaunchError, saying how to take another."""
     listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:

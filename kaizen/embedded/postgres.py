@@ -34,6 +34,12 @@ TOLD_AFTER_SECONDS = 2.0
 CHARACTER_TYPES = ("C.UTF-8", "en_US.UTF-8", "C")
 
 
+def reason_in(log: str) -> str:
+    """Return what the server called fatal, ready to follow a sentence; nothing when it said none."""
+    fatal = [line.partition("FATAL:")[2].strip() for line in log.splitlines() if "FATAL:" in line]
+    return f": {fatal[-1]}" if fatal else ""
+
+
 class Postgres:
     """One server in one folder.
 
@@ -89,6 +95,8 @@ class Postgres:
             make_cluster(
                 account, data, password=self._passwords[SUPERUSER_ROLE], durable=self.durable
             )
+        # A copied or restored folder may have lost its mode, and the server insists on it.
+        data.chmod(0o700)
         check_version(account, data)
         give_up = time.monotonic() + STALE_LOCK_SECONDS
         while not self._attempt(account, data):
@@ -96,11 +104,11 @@ class Postgres:
             logger.warning("postgres did not start:\n%s", said)
             if "No space left on device" in said:
                 raise LaunchError(
-                    f"The disk that holds {self.directory} is full. Free some space and start again."
+                    f"The disk that holds {self.directory} is full. Free some and start again."
                 )
             in_passing = ("lock file", "shared memory block", "could not bind", "in use")
             if time.monotonic() > give_up or not any(words in said for words in in_passing):
-                raise LaunchError(f"PostgreSQL does not start. The reason is in {self.log}")
+                raise LaunchError(f"PostgreSQL does not start{reason_in(said)}. Log: {self.log}")
             time.sleep(0.3)
 
     def stop(self, *, seconds: float = 10.0) -> None:
@@ -136,7 +144,7 @@ class Postgres:
         settings |= {"listen_addresses": HOST, "port": str(port), "unix_socket_directories": ""}
         words = [word for name in settings for word in ("-c", f"{name}={settings[name]}")]
         with self.log.open("wb") as output:
-            self.process = subprocess.Popen(
+            self.process = subprocess.Popen(  # noqa: S603  our own command line
                 account.command("postgres", "-D", str(data), *words),
                 stdin=subprocess.DEVNULL,
                 stdout=output,

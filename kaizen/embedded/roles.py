@@ -20,7 +20,7 @@ LOGIN_ONLY: LiteralString = "LOGIN NOSUPERUSER NOBYPASSRLS NOCREATEDB NOCREATERO
 
 
 def create_roles(connection: psycopg.Connection, passwords: Mapping[str, str]) -> None:
-    """Make the owner and the app role, or bring their rights and passwords back to what they must be."""
+    """Make the owner and the app role, or bring back their rights and passwords."""
     for role in (OWNER_ROLE, APP_ROLE):
         found = connection.execute("SELECT 1 FROM pg_roles WHERE rolname = %s", [role]).fetchone()
         verb = sql.SQL("ALTER ROLE" if found else "CREATE ROLE")

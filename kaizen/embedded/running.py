@@ -55,7 +55,7 @@ def read_record(layout: Layout) -> dict[str, Any]:
 
 
 def write_record(layout: Layout, *, address: str, children: list[Child]) -> None:
-    """Write down which processes run, for the run after a kill. A failure here must not stop them."""
+    """Write down which processes run, for the run after a kill. A failure here stops nothing."""
     record = {
         "address": address,
         "supervisor": os.getpid(),
@@ -82,7 +82,7 @@ def clear_record(layout: Layout) -> None:
 
 
 def sweep_leftovers(layout: Layout) -> list[str]:
-    """End the processes of a run whose supervisor was killed; return their names. Call under the lock."""
+    """End what a run whose supervisor was killed left; return the names. Needs the lock."""
     found: dict[int, str] = {}
     for entry in read_record(layout).get("processes", []):
         try:

@@ -1,4 +1,4 @@
-"""The steps between the stores and the processes: commands that run once, and waiting until all answers."""
+"""The steps between stores and processes: commands that run once, and waiting for the answer."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class Step:
 
     def run(self, command: Sequence[str], *, environment: Mapping[str, str], folder: Path) -> bool:
         """Run to the end and say whether it succeeded; `output` then holds the kept lines."""
-        process = subprocess.Popen(
+        process = subprocess.Popen(  # noqa: S603  our own command line
             command,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,

@@ -94,7 +94,7 @@ class Valkey:
             f'dir "{self.directory}"\nloglevel warning\nalways-show-logo no\ndaemonize no\n'
         )
         with self.log.open("wb") as output:
-            self.process = subprocess.Popen(
+            self.process = subprocess.Popen(  # noqa: S603  our own command line
                 [str(find_program()), "-"],
                 stdin=subprocess.PIPE,
                 stdout=output,

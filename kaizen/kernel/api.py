@@ -1,4 +1,6 @@
-"""The API's manners: problem+json (RFC 9457), keyset pages, and views that carry their caller's authority."""
+"""The API's manners: problem+json (RFC 9457), keyset pages, and views that carry their caller's
+authority.
+"""
 
 from __future__ import annotations
 
@@ -48,18 +50,26 @@ def problem_headers(error: KaizenError) -> dict[str, str]:
 def problem_json(error: KaizenError) -> JsonResponse:
     """`error` as a plain Django response, for middleware and asynchronous views."""
     return JsonResponse(
-        problem(error), status=error.status, content_type=PROBLEM_TYPE, headers=problem_headers(error)
+        problem(error),
+        status=error.status,
+        content_type=PROBLEM_TYPE,
+        headers=problem_headers(error),
     )
 
 
 def problem_response(exception: Exception, context: dict[str, Any]) -> Response | None:
-    """DRF's exception handler: our errors and DRF's own in one shape; None lets a bug be a plain 500."""
+    """DRF's exception handler: our errors and DRF's own in one shape; None lets a bug be a plain
+    500.
+    """
     error = _as_kaizen_error(exception)
     if error is None:
         return None
     set_rollback()
     return Response(
-        problem(error), status=error.status, content_type=PROBLEM_TYPE, headers=problem_headers(error)
+        problem(error),
+        status=error.status,
+        content_type=PROBLEM_TYPE,
+        headers=problem_headers(error),
     )
 
 
@@ -70,9 +80,13 @@ def _as_kaizen_error(exception: Exception) -> KaizenError | None:
         case Http404():
             return Missing()
         case exceptions.ValidationError():
-            return Invalid("Some fields can't be used as they are.", data={"errors": exception.detail})
+            return Invalid(
+                "Some fields can't be used as they are.", data={"errors": exception.detail}
+            )
         case exceptions.ParseError():
-            return Invalid(f"The request body can't be read: {exception.detail}", code="parse_error")
+            return Invalid(
+                f"The request body can't be read: {exception.detail}", code="parse_error"
+            )
         case exceptions.UnsupportedMediaType():
             return Unsupported(str(exception.detail))
         case exceptions.APIException():
@@ -108,7 +122,9 @@ class AuthorityView(APIView):
         if self.required_scope:
             self.authority.check_scope(self.required_scope)
 
-    def permission_denied(self, request: Request, message: str | None = None, code: str | None = None) -> None:
+    def permission_denied(
+        self, request: Request, message: str | None = None, code: str | None = None
+    ) -> None:
         raise Missing
 
     def http_method_not_allowed(self, request: Request, *args: Any, **kwargs: Any) -> Response:

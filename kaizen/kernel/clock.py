@@ -1,7 +1,7 @@
 """The one place that tells the time, so that tests can move it.
 
-Durations that decide about authority (leases, expiry) are compared with the database's clock instead: see
-`accounts.authority` and `conversations.leases`.
+Durations that decide about authority (leases, expiry) are compared with the database's clock
+instead: see `accounts.authority` and `conversations.leases`.
 """
 
 from __future__ import annotations

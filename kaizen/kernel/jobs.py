@@ -1,6 +1,7 @@
 """How services start background work: by registered name, with ids only, after commit.
 
-The row in its state is itself the outbox; every job has a sweep that finds what a lost message left behind.
+The row in its state is itself the outbox; every job has a sweep that finds what a lost message
+left behind.
 """
 
 from __future__ import annotations

@@ -1,4 +1,5 @@
-"""Migration operations that Django lacks: append-only tables, tenant-true foreign keys, cascades in the database.
+"""Migration operations that Django lacks: append-only tables, tenant-true foreign keys, cascades
+in the database.
 
 Each is reversible. They state their SQL in `database_forwards` only; the model state is untouched.
 """
@@ -38,7 +39,8 @@ def tenant_foreign_keys(*links: tuple[str, str, str], deferrable: bool = True) -
     """Composite foreign keys (organization_id, column) -> parent (organization_id, id).
 
     Args:
-        links: (child table, child column, parent table). The parent gets UNIQUE (organization_id, id) once.
+        links: (child table, child column, parent table). The parent gets UNIQUE (organization_id,
+        id) once.
 
     A child then can't point into another organisation, whatever code wrote it.
     """

@@ -1,7 +1,8 @@
 """Bases and fields that every app's tables stand on. Knows no app.
 
-Public identity is a uuid7 `id`; rows that search touches also have an integer `key`, five times smaller, which
-never leaves the server. Append-only tables are marked here and denied UPDATE and DELETE in the database.
+Public identity is a uuid7 `id`; rows that search touches also have an integer `key`, five times
+smaller, which never leaves the server. Append-only tables are marked here and denied UPDATE and
+DELETE in the database.
 """
 
 from __future__ import annotations
@@ -39,7 +40,8 @@ def next_key() -> Func:
 class ExactJSONField(models.TextField[Any, Any]):
     """JSON kept as the exact text that was written (jsonb reorders keys and rewrites numbers).
 
-    The journal, the audit and provider blocks need to read back what they hashed or must return unchanged.
+    The journal, the audit and provider blocks need to read back what they hashed or must return
+    unchanged.
     """
 
     description = "JSON stored as its exact text"
@@ -58,7 +60,9 @@ class ExactJSONField(models.TextField[Any, Any]):
 
 
 def exact_json(value: Any) -> str:
-    """The one spelling of JSON that Kaizen stores and hashes: no spaces, no escapes, key order kept."""
+    """The one spelling of JSON that Kaizen stores and hashes: no spaces, no escapes, key order
+    kept.
+    """
     return json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
 
 
@@ -66,7 +70,9 @@ class OrganizationQuerySet(models.QuerySet[Any]):
     """Rows of one organisation; the only way in for views, admin, tools and jobs."""
 
     def for_authority(self, authority: Authority) -> Self:
-        """Rows of the caller's organisation. Object permission is a further step: `accounts.relation`."""
+        """Rows of the caller's organisation. Object permission is a further step:
+        `accounts.relation`.
+        """
         return self.filter(organization_id=authority.organization_id)
 
 
@@ -94,7 +100,9 @@ class KeyedModel(models.Model):
 
 
 class AppendOnlyModel(models.Model):
-    """Rows that may be inserted and read, never changed: `kernel.privileges` denies the app role the rest."""
+    """Rows that may be inserted and read, never changed: `kernel.privileges` denies the app role
+    the rest.
+    """
 
     append_only: ClassVar[bool] = True
 

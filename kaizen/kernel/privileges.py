@@ -1,7 +1,8 @@
 """What the application's database role may do, derived from the models.
 
-The owner runs this after migrating. Append-only tables get SELECT and INSERT, everything else the four verbs;
-the app role never owns a table. `check_app_role` is what a process asks before it serves.
+The owner runs this after migrating. Append-only tables get SELECT and INSERT, everything else the
+four verbs; the app role never owns a table. `check_app_role` is what a process asks before it
+serves.
 """
 
 from __future__ import annotations
@@ -23,7 +24,8 @@ def append_only_tables() -> frozenset[str]:
 
 
 def grant_app_role(connection: BaseDatabaseWrapper, *, role: str) -> None:
-    """Give `role` exactly what the processes need on every table, sequence and function of `public`.
+    """Give `role` exactly what the processes need on every table, sequence and function of
+    `public`.
 
     Args:
         connection: connected as the owner.

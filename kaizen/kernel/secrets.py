@@ -1,7 +1,7 @@
 """Secrets at rest: a text column encrypted with Fernet under rotatable keys.
 
-The newest key (first in KAIZEN_FIELD_KEYS) encrypts, all of them decrypt. A value that no key opens raises
-rather than reading as empty.
+The newest key (first in KAIZEN_FIELD_KEYS) encrypts, all of them decrypt. A value that no key
+opens raises rather than reading as empty.
 """
 
 from __future__ import annotations
@@ -19,7 +19,9 @@ def encrypt(text: str) -> str:
 
 
 def decrypt(token: str) -> str:
-    """The text of `token`. Raises cryptography.fernet.InvalidToken when no configured key opens it."""
+    """The text of `token`. Raises cryptography.fernet.InvalidToken when no configured key opens
+    it.
+    """
     return _fernet().decrypt(token.encode()).decode()
 
 
@@ -28,7 +30,9 @@ def _fernet() -> MultiFernet:
 
 
 class EncryptedTextField(models.TextField[Any, Any]):
-    """Text that is encrypted in the database and plain in Python. Can't be searched or sorted by."""
+    """Text that is encrypted in the database and plain in Python. Can't be searched or sorted
+    by.
+    """
 
     def from_db_value(
         self, value: str | None, expression: object, connection: object

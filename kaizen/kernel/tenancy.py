@@ -1,6 +1,7 @@
 """The scope of a request, job or frame: one short transaction with the organisation set in it.
 
-`SET LOCAL kaizen.organization` is the hook for row-level security. A stream never holds a scope open.
+`SET LOCAL kaizen.organization` is the hook for row-level security. A stream never holds a scope
+open.
 """
 
 from __future__ import annotations
@@ -25,7 +26,9 @@ def scope(authority: Authority) -> Iterator[None]:
 
 @contextmanager
 def organization_scope(organization_id: UUID) -> Iterator[None]:
-    """Like `scope`, for the platform's own sweeps that act for one organisation without a caller."""
+    """Like `scope`, for the platform's own sweeps that act for one organisation without a
+    caller.
+    """
     with transaction.atomic():
         with connection.cursor() as cursor:
             cursor.execute(

@@ -1,7 +1,7 @@
 """How asynchronous code reaches the database: a bounded pool of threads, one connection each.
 
-Channels' own helper runs everything on one thread per process. Here as many calls run at once as the
-connection pool allows, and each gives its connection back when it ends.
+Channels' own helper runs everything on one thread per process. Here as many calls run at once as
+the connection pool allows, and each gives its connection back when it ends.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """What a tool is: a declaration that each app offers in its own `tools.py` as `TOOLS`.
 
-The declaration carries everything the guard needs to decide; the handler is the same service function that the
-pages and the API call. The registry that collects them is `agents.guard.registry`.
+The declaration carries everything the guard needs to decide; the handler is the same service
+function that the pages and the API call. The registry that collects them is
+`agents.guard.registry`.
 """
 
 from __future__ import annotations
@@ -59,9 +60,9 @@ class Tool:
         description: for the model: what it does and when to use it.
         arguments: pydantic model; unknown members are refused.
         effect, danger: see the enums.
-        handler: (authority, arguments) -> ToolOutcome. Raises KaizenError for what the model may know.
-        project: (authority, record) -> text for the model, re-read under the caller's live permission.
-        activity: (arguments) -> "searching ..." for the living line.
+        handler: (authority, arguments) -> ToolOutcome. Raises KaizenError for what the model may
+        know. project: (authority, record) -> text for the model, re-read under the caller's live
+        permission. activity: (arguments) -> "searching ..." for the living line.
         max_projection: bound of the projected text, in characters.
     """
 

@@ -40,8 +40,11 @@ _NOT_TEXT_CODECS = {
     "undefined",
     "mbcs",
 }
-_SINGLE_BYTE = ("windows-1251", "cp1252")
+_SINGLE_BYTE = ("cp1251", "cp1252")
 _MULTI_BYTE = ("gb18030", "cp949", "cp932")
+_OTHER_MULTI_BYTE = ("euc_jp", "euc_jis_2004", "big5", "big5hkscs", "johab")
+_CYRILLIC_WORD = re.compile("(?<![A-Za-z])[А-Яа-яЁё](?:[а-яё]+|[А-ЯЁ]+)(?![A-Za-z])|№")
+_ACCENTED_LETTER = re.compile("(?<=[A-Za-z])[À-ÿŒœŠšŽžŸ](?![À-ÿ]{2})|[À-ÿŒœŠšŽžŸ](?=[A-Za-z])")
 _META_CHARSET = re.compile(
     rb"<meta[^>]{0,200}?charset\s*=\s*[\"']?\s*([A-Za-z0-9_.:\-]{2,40})", re.IGNORECASE
 )
@@ -159,7 +162,7 @@ def _nearly_utf8(data: bytes) -> Decoded | None:
         text = data.decode("utf-8", "replace")
     lost = text.count("\ufffd")
     good = len(_UTF8_SEQUENCE.findall(data))
-    return Decoded(text, "utf-8", lost) if good > 4 * lost else None
+    return Decoded(text, "utf-8", lost) if good >= 4 * lost else None
 
 
 def _guess(data: bytes) -> Decoded:
@@ -186,18 +189,16 @@ def _plausible(text: str, encoding: str) -> float:
     if encoding in _MULTI_BYTE:
         return _plausible_asian(beyond, encoding)
     odd = len(_ODD_CONTROLS.findall(text))
-    if encoding == "windows-1251":
-        good = len(re.findall("(?<![A-Za-z])[А-Яа-яЁё](?:[а-яё]+|[А-ЯЁ]+)(?![A-Za-z])|№", text))
-        letters = sum(
-            map(len, re.findall("(?<![A-Za-z])[А-Яа-яЁё](?:[а-яё]+|[А-ЯЁ]+)(?![A-Za-z])|№", text))
-        )
-        return max(0.0, letters - odd) / len(beyond) if good else 0.0
-    # Western text: accented letters among ASCII letters, and the marks that word processors make.
-    marks = sum(char in "‘’“”–—…€£§°·•«»©®™¿¡ ´½¼¾×²³" for char in beyond)
-    accented = len(
-        re.findall(r"(?<=[A-Za-z])[À-ÿŒœŠšŽžŸ](?![À-ÿ]{2})|[À-ÿŒœŠšŽžŸ](?=[A-Za-z])", text)
-    )
-    return max(0.0, min(len(beyond), marks + accented) - odd) / len(beyond)
+    if encoding == "cp1251":
+        good = sum(map(len, _CYRILLIC_WORD.findall(text)))
+    elif encoding == "cp1252":
+        # Accented letters among ASCII letters, and the marks that word processors make.
+        marks = sum(char in "‘’“”–—…€£§°·•«»©®™¿¡ ´½¼¾×²³" for char in beyond)
+        good = min(len(beyond), marks + len(_ACCENTED_LETTER.findall(text)))
+    else:
+        # Nothing is known about how such texts read; bytes that pass a multi-byte code say more.
+        return 0.8 if encoding in _OTHER_MULTI_BYTE else 0.55
+    return max(0, good - odd) / len(beyond)
 
 
 def _plausible_asian(beyond: list[str], encoding: str) -> float:

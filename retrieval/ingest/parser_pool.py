@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import atexit
 import json
+import logging
 import os
 import queue
 import subprocess
@@ -22,6 +23,8 @@ from pathlib import Path
 import retrieval
 from retrieval.ingest.contract import Draft, FileToParse, ParseFailure
 from retrieval.ingest.parser_process import LENGTH
+
+logger = logging.getLogger(__name__)
 
 MEMORY_BYTES = 1536 * 1024 * 1024
 FILES_PER_PROCESS = 200
@@ -78,6 +81,7 @@ class WarmParser:
             answer = self._exchange(process, file)
         except (_ProcessEnded, OSError) as error:
             self.close()
+            logger.warning("parser process ended on a %s file: %s", file.kind, process.returncode)
             if is_late.is_set():
                 raise ParseFailure(
                     "timed_out",

@@ -146,7 +146,8 @@ def _refuse(ending: str, what: str) -> ParseFailure:
     if ending in _BINARY_ENDINGS:
         return ParseFailure(
             "mislabelled",
-            f"The name ends in {ending}, but the content isn't {_BINARY_ENDINGS[ending]}; it is {what}.",
+            f"The name ends in {ending}, but the content isn't {_BINARY_ENDINGS[ending]}: "
+            f"it is {what}.",
         )
     if ending in _TEXT_ENDINGS:
         return ParseFailure(

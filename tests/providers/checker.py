@@ -16,6 +16,7 @@ from tests.providers.received import Dialect, Received
 
 _NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")
 _THINKING = {"thinking", "redacted_thinking", "reasoning"}
+_REASONING_FIELDS = ("reasoning_content", "reasoning")
 Block = dict[str, Any]
 
 
@@ -100,13 +101,16 @@ Issued = tuple[list[Block], list[str]]
 
 
 def _read_chat(events: list[Mapping[str, Any]]) -> Issued:
-    reasoning, calls = "", []
+    reasoning: dict[str, str] = {}
+    calls = []
     for event in events:
         for choice in event.get("choices") or []:
             delta = choice.get("delta") or {}
-            reasoning += delta.get("reasoning_content") or ""
+            for name in _REASONING_FIELDS:
+                if delta.get(name):
+                    reasoning[name] = reasoning.get(name, "") + delta[name]
             calls += [call["id"] for call in delta.get("tool_calls") or [] if call.get("id")]
-    return ([{"reasoning_content": reasoning}] if reasoning else []), calls
+    return ([reasoning] if reasoning else []), calls
 
 
 def _read_messages(events: list[Mapping[str, Any]]) -> Issued:
@@ -146,8 +150,8 @@ def _chat_turns(body: Mapping[str, Any]) -> Iterable[Turn]:
         if role == "assistant":
             for call in calls:
                 _check_object(call["function"]["arguments"])
-            names = ("reasoning_content", "reasoning")
-            thinking = [{name: message[name]} for name in names if message.get(name)]
+            reasoning = {name: message[name] for name in _REASONING_FIELDS if message.get(name)}
+            thinking = [reasoning] if reasoning else []
             turns.append(Turn(thinking=thinking, calls=[call["id"] for call in calls]))
     return turns
 

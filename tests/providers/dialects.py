@@ -136,7 +136,7 @@ def _messages(script: Script, model: str) -> Written:
         usage["input_tokens"] = counted.input - counted.cached
         usage["cache_read_input_tokens"] = counted.cached
         usage["output_tokens"] = 1
-    message = {
+    message: dict[str, Any] = {
         "id": "m1", "type": "message", "role": "assistant", "model": model, "content": [],
         "stop_reason": None, "stop_sequence": None, "usage": usage,
     }  # fmt: skip
@@ -146,7 +146,7 @@ def _messages(script: Script, model: str) -> Written:
         if thought.redacted:
             blocks.append(({"type": "redacted_thinking", "data": thought.text}, []))
             continue
-        start = {"type": "thinking", "thinking": "", "signature": ""}
+        start: dict[str, Any] = {"type": "thinking", "thinking": "", "signature": ""}
         deltas = [
             {"type": "thinking_delta", "thinking": thought.text},
             {"type": "signature_delta", "signature": thought.signature},
@@ -172,11 +172,11 @@ def _messages(script: Script, model: str) -> Written:
         "end": "end_turn", "tool_use": "tool_use", "length": "max_tokens",
         "refusal": "refusal", "stop": "stop_sequence",
     }  # fmt: skip
-    delta = {"stop_reason": reasons[script.stop_reason], "stop_sequence": None}
+    ending: dict[str, Any] = {"stop_reason": reasons[script.stop_reason], "stop_sequence": None}
     final: dict[str, Any] = {"output_tokens": script.output_tokens}
     if counted and counted.reasoning:
         final["output_tokens_details"] = {"thinking_tokens": counted.reasoning}
-    closing = [event("message_delta", delta=delta, usage=final), event("message_stop")]
+    closing = [event("message_delta", delta=ending, usage=final), event("message_stop")]
     return frames, closing
 
 

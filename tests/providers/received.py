@@ -52,6 +52,11 @@ class Received:
         return tuple(tool.get("name") or tool.get("function", {}).get("name") for tool in tools)
 
     @property
+    def may_call(self) -> bool:
+        """False if the request forbids tool calls."""
+        return self.json.get("tool_choice") not in ("none", {"type": "none"})
+
+    @property
     def system(self) -> str:
         """The system text."""
         if self.dialect == "responses":

@@ -23,7 +23,7 @@ from tests.providers.checker import Checker, Refused
 from tests.providers.dialects import error_body, render
 from tests.providers.http1 import BrokenRequest, Connection, Request
 from tests.providers.received import DIALECTS, Received
-from tests.providers.script import ErrorWord, Script, from_json
+from tests.providers.script import ErrorWord, Script, from_json, text_script
 
 Obey = Callable[[Received], Script]
 T = TypeVar("T")
@@ -169,7 +169,9 @@ class ModelServer:
         found = find_behaviour(received.model)
         if found:
             behaviour, argument = found
-            return behaviour(received, argument)
+            script = behaviour(received, argument)
+            # A real model that may not call a tool any more has to say something.
+            return script if received.may_call or not script.calls else text_script("I stop here.")
         if self._queue:
             return self._queue.popleft()
         return self.obey(received) if self.obey else None
@@ -217,7 +219,7 @@ class ModelServer:
         match (request.method, request.path):
             case ("POST", "/__script"):
                 body = request.json()
-                items = body["items"] if "items" in body else [body]
+                items = body.get("items", [body])
                 self.add(*(from_json(item) for item in items))
                 reply: dict[str, Any] = {"queued": len(self._queue)}
             case ("GET", "/__requests"):

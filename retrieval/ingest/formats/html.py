@@ -25,13 +25,14 @@ from retrieval.ingest.contract import (
 from retrieval.ingest.formats.tables import pipe_table
 
 _DROPPED = {
-    "script", "style", "noscript", "template", "nav", "footer", "svg", "math", "iframe", "object", "embed", "head",
-    "button", "select", "option", "datalist", "textarea", "audio", "video", "canvas", "dialog", "menu",
+    "script", "style", "noscript", "template", "nav", "footer", "svg", "math", "iframe",
+    "object", "embed", "head", "button", "select", "option", "datalist", "textarea", "audio",
+    "video", "canvas", "dialog", "menu",
 }  # fmt: skip
 _BREAKING = {
-    "p", "div", "section", "article", "main", "header", "aside", "figure", "figcaption", "blockquote", "ul", "ol",
-    "dl", "dt", "dd", "form", "fieldset", "address", "details", "summary", "hr", "table", "tr", "td", "th", "caption",
-    "body", "html", "center", "legend",
+    "p", "div", "section", "article", "main", "header", "aside", "figure", "figcaption",
+    "blockquote", "ul", "ol", "dl", "dt", "dd", "form", "fieldset", "address", "details",
+    "summary", "hr", "table", "tr", "td", "th", "caption", "body", "html", "center", "legend",
 }  # fmt: skip
 _HEADINGS = {f"h{level}": level for level in range(1, 7)}
 _SPACES = re.compile(r"[ \t\r\n\f\u00a0\u200b]+")

@@ -21,7 +21,7 @@ _HEADING_TAIL = re.compile(r"[ \t]+#+[ \t]*$|[ \t]*\{[:#][^{}]{0,200}\}[ \t]*$")
 _SETEXT = re.compile(r" {0,3}(=+|-+)[ \t]*$")
 _BREAK = re.compile(r" {0,3}(?:(?:\*[ \t]*){3,}|(?:-[ \t]*){3,}|(?:_[ \t]*){3,})$")
 _ITEM = re.compile(r"([ \t]*)([-*+]|\d{1,9}[.)])(?:[ \t]+(.*)|$)")
-_QUOTE = re.compile(r" {0,3}> ?")
+_QUOTE = re.compile(r"(?: {0,3}> ?)+")
 _TABLE_RULE = re.compile(r"\|?\s*:?-+:?\s*(?:\|\s*:?-+:?\s*)*\|?$")
 _CELL_BORDER = re.compile(r"(?<!\\)\|")
 _DROPPED_LINE = re.compile(r" {0,3}(?:\[(?!\^)[^\]]{1,200}\]:[ \t]*\S+.*|\{[:#][^{}]{0,200}\})$")
@@ -110,7 +110,7 @@ class _LineReader:
             if not hidden.strip():
                 return
             line = hidden
-        while (quote := _QUOTE.match(line)) is not None:
+        if (quote := _QUOTE.match(line)) is not None:
             line = line[quote.end() :]
         if not (self._code(line) or self._heading(line) or self._table(line) or self._list(line)):
             self._text(line)
@@ -162,8 +162,10 @@ class _LineReader:
         if (heading := _HEADING.match(line)) is not None:
             self._close()
             text = heading.group(2) or ""
-            while (tail := _HEADING_TAIL.search(text[-250:])) is not None and tail.group():
-                text = text[: len(text) - len(tail.group())]
+            # An anchor and the closing marks, in either order.
+            for _ in range(2):
+                if (tail := _HEADING_TAIL.search(text[-250:])) is not None:
+                    text = text[: len(text) - len(tail.group())]
             self._add_heading(plain(text), len(heading.group(1)))
             return True
         if self._paragraph and not self._item and (rule := _SETEXT.match(line)) is not None:

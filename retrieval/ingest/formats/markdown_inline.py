@@ -15,24 +15,25 @@ _LINK = re.compile(
 _REFERENCE = re.compile(r"!?\[([^\[\]^]{1,500})\]\[[^\[\]]{0,200}\]")
 _AUTOLINK = re.compile(r"<((?:https?://|mailto:)[^<>\s]{1,2000}|[\w.+-]{1,100}@[\w.-]{1,200})>")
 _STRONG = re.compile(
-    r"(?<![\w\\])(\*\*|__|~~)(?=\S)(.{1,600}?)(?<=\S)\1(?!\w)|(?<!\\)\*\*(?=\S)(.{1,600}?)(?<=\S)\*\*",
+    r"(?<![\w\\])(\*\*|__|~~)(?=\S)(.{1,200}?)(?<=\S)\1(?!\w)|(?<!\\)\*\*(?=\S)(.{1,200}?)(?<=\S)\*\*",
     re.S,
 )
 _EMPHASIS = re.compile(
-    r"(?<![\w*\\])\*(?=[^\s*])([^*\n]{1,400})(?<=\S)\*(?![\w*])|(?<![\w\\])_(?=[^\s_])([^_\n]{1,400})(?<=\S)_(?!\w)"
+    r"(?<![\w*\\])\*(?=[^\s*])([^*\n]{1,200})(?<=\S)\*(?![\w*])|(?<![\w\\])_(?=[^\s_])([^_\n]{1,200})(?<=\S)_(?!\w)"
 )
 _COMMENT = re.compile(
-    r"<!--.{0,2000}?-->|\{%-?\s*comment\s*-?%\}.{0,2000}?\{%-?\s*endcomment\s*-?%\}", re.S
+    r"<!--.{0,400}?-->|\{%-?\s*comment\s*-?%\}.{0,400}?\{%-?\s*endcomment\s*-?%\}", re.S
 )
 # Templates of static sites: `{% name "argument" %}` shows its argument, unless that names a file
 # or a page.
 _TEMPLATE = re.compile(r"\{%-?\s*(\w{1,40})\s*(?:\"([^\"\n{}%]{0,200})\")?[^{}\n]{0,300}?-?%\}")
 _TAGS = (
-    "a abbr article aside b blockquote button caption center cite code dd del details div dl dt em figcaption figure "
-    "font footer form h1 h2 h3 h4 h5 h6 header hr i iframe img input ins kbd label li main mark nav ol p pre q s "
-    "section small span strike strong sub summary sup table tbody td tfoot th thead tr tt u ul video"
+    "a abbr article aside b blockquote button caption center cite code dd del details div dl dt em "
+    "figcaption figure font footer form h1 h2 h3 h4 h5 h6 header hr i iframe img input ins kbd "
+    "label li main mark nav ol p pre q s section small span strike strong sub summary sup table "
+    "tbody td tfoot th thead tr tt u ul video"
 )
-_TAG = re.compile(rf"</?(?:{'|'.join(_TAGS.split())})(?:\s[^<>]{{0,2000}})?/?>", re.I)
+_TAG = re.compile(rf"</?(?:{'|'.join(_TAGS.split())})(?:\s[^<>]{{0,1000}})?/?>", re.I)
 _BREAK_TAG = re.compile(r"<br\s*/?>|</(?:p|div|li|tr|h[1-6]|summary|details)\s*>", re.I)
 _CELL_TAG = re.compile(r"</t[dh]\s*>", re.I)
 _ESCAPE = re.compile(r"\\([!-/:-@\[-`{-~])")

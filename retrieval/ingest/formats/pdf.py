@@ -65,7 +65,8 @@ def _read(file: FileToParse) -> Draft:
     if not found and has_pictures:
         raise ParseFailure(
             "scanned",
-            "This PDF holds scanned images and no text. Run text recognition (OCR) on it and upload the result.",
+            "This PDF holds scanned images and no text. "
+            "Run text recognition (OCR) on it and upload the result.",
         )
     if not found:
         raise ParseFailure("no_text", "This PDF holds no text.")

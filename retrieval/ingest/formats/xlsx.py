@@ -18,6 +18,15 @@ from retrieval.ingest.contract import BlockList, Draft, FileToParse, ParseFailur
 from retrieval.ingest.formats.tables import pipe_table
 
 MEDIA_TYPE = "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet"
+_DAMAGES = (
+    InvalidFileException,
+    KeyError,
+    ValueError,
+    TypeError,
+    AttributeError,
+    IndexError,
+    SyntaxError,
+)
 
 
 def read(file: FileToParse, _package: zipfile.ZipFile, _main_part: str) -> Draft:
@@ -40,9 +49,7 @@ def read(file: FileToParse, _package: zipfile.ZipFile, _main_part: str) -> Draft
                 break
         title = (workbook.properties.title or "").strip()
         workbook.close()
-    except (
-        InvalidFileException, KeyError, ValueError, TypeError, AttributeError, IndexError, SyntaxError
-    ) as error:  # fmt: skip
+    except _DAMAGES as error:
         # openpyxl lets all of these escape for damaged files (XML errors are SyntaxErrors).
         raise ParseFailure("corrupt", "This workbook is damaged and can't be read.") from error
     return Draft(MEDIA_TYPE, blocks.finish(), title=title, warnings=[*warnings, *blocks.warnings()])

@@ -71,7 +71,7 @@ class Line:
 
 
 class Bridge:
-    """The server: `async with Bridge() as bridge`, then `await bridge.line()` for each connection."""
+    """The server: `async with Bridge() as bridge`, then `bridge.line()` for each connection."""
 
     def __init__(self) -> None:
         self._lines: asyncio.Queue[Line] = asyncio.Queue()

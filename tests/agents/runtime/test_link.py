@@ -15,8 +15,10 @@ from websockets.http11 import Request, Response
 
 from agents.runtime.link import OUTBOX_FRAMES, Link, Settings
 from agents.runtime.protocol import (
+    MAX_CONTEXT_ITEMS,
     MAX_FRAME_BYTES,
     Cancel,
+    ContextItem,
     Finish,
     Goodbye,
     Heartbeat,
@@ -43,7 +45,7 @@ async def bridge() -> AsyncIterator[Bridge]:
 
 
 @asynccontextmanager
-async def linked(url: str, *, capacity: int = 8, grace_seconds: float = 5.0) -> AsyncIterator[Link]:
+async def linked(url: str, *, capacity: int = 8, grace_seconds: float = 0.2) -> AsyncIterator[Link]:
     """A link at work; it must come to its end by itself once it is stopped."""
     settings = Settings(
         url=url,
@@ -61,6 +63,10 @@ async def linked(url: str, *, capacity: int = 8, grace_seconds: float = 5.0) -> 
     finally:
         link.stop()
         await asyncio.wait_for(task, 10)
+
+
+def runs_at_work() -> int:
+    return sum("execute" in repr(task.get_coro()) for task in asyncio.all_tasks())
 
 
 async def test_the_runtime_shows_its_token_and_no_origin(bridge: Bridge) -> None:
@@ -205,15 +211,45 @@ async def test_a_run_over_the_capacity_is_given_back_untouched(bridge: Bridge) -
         assert (await line.next(ModelRequest)).run == "run-3"
 
 
+async def test_a_run_that_breaks_is_given_back_and_the_others_go_on(
+    bridge: Bridge, caplog: pytest.LogCaptureFixture
+) -> None:
+    # One reference too many for a request: a bound that the loop does not keep by itself.
+    full = [
+        ContextItem(ref=f"u{number}", kind="user" if number == 0 else "assistant", tokens=0)
+        for number in range(MAX_CONTEXT_ITEMS)
+    ]
+    async with linked(bridge.url):
+        line = await bridge.line()
+        await line.welcome()
+        await line.send(start(run="run-1", context=full), start(run="run-2"))
+        first, second = await line.next(ModelRequest), await line.next(ModelRequest)
+        call = ToolCall(call_id="c1", name="search", arguments="{}")
+        await line.send(
+            says(first, "").model_copy(update={"tool_calls": (call,), "stop": "tool_use"})
+        )
+        asked = await line.next(ToolRequest)
+        await line.send(
+            ToolReply(request_id=asked.request_id, ref="r1", tokens=0, outcome="ok", empty=False)
+        )
+        finish = await line.next(Finish)
+        assert (finish.run, finish.outcome, finish.reason) == ("run-1", "failed", "runtime_error")
+        await line.send(says(second, "Unhurt."))
+        assert (await line.next(Finish)).outcome == "answered"
+    assert "run run-1 broke: ValidationError" in caplog.messages
+
+
 async def test_after_a_lost_connection_it_comes_back_without_its_runs(bridge: Bridge) -> None:
     async with linked(bridge.url):
         line = await bridge.line()
         await line.welcome(heartbeat_seconds=0.02)
         await line.send(start())
         await line.next(ModelRequest)
+        assert runs_at_work() == 1
         await line.close()
         line = await bridge.line()
         await line.welcome(heartbeat_seconds=0.02)
+        assert runs_at_work() == 0
         assert await line.is_silent()
         await line.send(start(attempt=2))
         await line.send(says(await line.next(ModelRequest), "Again."))
@@ -342,7 +378,7 @@ async def test_a_backend_that_is_slow_to_read_loses_nothing(bridge: Bridge) -> N
 
 
 async def test_stopping_lets_the_present_runs_end_and_takes_no_more(bridge: Bridge) -> None:
-    async with linked(bridge.url) as link:
+    async with linked(bridge.url, grace_seconds=10) as link:
         line = await bridge.line()
         await line.welcome()
         await line.send(start(run="run-1"))

@@ -268,8 +268,8 @@ async def test_a_held_call_ends_the_loop_quietly_and_later_calls_are_not_made() 
 
 
 async def test_a_retryable_error_is_asked_again_within_the_same_step() -> None:
-    lines = [Errs("overloaded", retry=True), Errs("overloaded", retry=True), Says("At last.")]
-    bridge = ScriptedBridge(ScriptedModel(lines))
+    again = Errs("overloaded", retry=True)
+    bridge = ScriptedBridge(ScriptedModel([again, again, Says("At last.")]))
     assert await execute(bridge) == ("answered", "end", 1)
     asked = [(request.step, request.request_id) for request in bridge.model_requests]
     assert asked == [(1, "run-1:1:m1.1"), (1, "run-1:1:m1.2"), (1, "run-1:1:m1.3")]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -95,7 +97,7 @@ def test_the_budget_is_kept_or_the_excess_is_said(items: list[ContextItem], budg
 @given(items=talks(), budget=budgets)
 def test_a_message_and_its_results_stay_together(items: list[ContextItem], budget: int) -> None:
     kept = set(choose(items=items, budget=budget).refs)
-    for before, after in zip(items, items[1:], strict=False):
+    for before, after in pairwise(items):
         if after.kind == "tool":
             assert (before.ref in kept) == (after.ref in kept)
 

@@ -1,0 +1,116 @@
+"""Citations: from opaque marks in an answer to passages its reader may open at this moment.
+
+A mark names what a tool showed in this conversation. It is resolved through the relation at every
+reading; what can't be seen any more is dropped, and words taken from it are covered.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from uuid import UUID
+
+from accounts.authority import Authority
+from agents.models import ToolCall
+from conversations.models import Conversation, Run
+from retrieval.passages import Passage, read_passages
+from retrieval.withholding import read_texts_for_withholding
+
+MARK = re.compile(r"\[\[(p[a-z0-9]{8})(?::([0-9]{1,7})-([0-9]{1,7}))?\]\]")
+COVER = "▒"
+_WORD = re.compile(r"\w+")
+WINDOW = 5
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Citations:
+    """What a conversation's marks stand for, for one reader, now.
+
+    Attributes:
+        passages: cite -> passage, for those the reader may see.
+        hidden: cites that tools showed in this conversation and the reader may not see now.
+        hidden_texts: run id -> texts of hidden passages that its agent had read; only ever used to
+        cover.
+    """
+
+    passages: Mapping[str, Passage]
+    hidden: frozenset[str]
+    hidden_texts: Mapping[UUID, tuple[str, ...]] = field(default_factory=dict)
+
+    def cites_hidden(self, text: str) -> bool:
+        """Whether `text` cites something its reader may not see (any more)."""
+        return any(match[1] in self.hidden for match in MARK.finditer(text))
+
+    def cover(self, text: str, *, run_id: UUID | None) -> str:
+        """`text` with what it took word for word from hidden passages covered; its length is
+        unchanged.
+        """
+        for source in self.hidden_texts.get(run_id, ()) if run_id else ():
+            text = cover_taken(text, source)
+        return text
+
+
+def resolve(authority: Authority, conversation: Conversation) -> Citations:
+    """The citations of a conversation as the caller may see them in this statement."""
+    chunk_of: dict[str, UUID] = {}
+    shown: dict[UUID, set[UUID]] = {}
+    runs = Run.objects.filter(conversation=conversation).values_list("id", flat=True)
+    calls = ToolCall.objects.filter(
+        organization_id=authority.organization_id, run_id__in=runs, record__isnull=False
+    ).values_list("run_id", "record")
+    earlier: set[UUID] = set()
+    for run_id, record in calls.order_by("started_at", "id"):
+        for passage in record.get("passages", ()):
+            chunk = UUID(passage["chunk"])
+            chunk_of[passage["cite"]] = chunk
+            earlier.add(chunk)
+        # Later runs read earlier answers too, so they may have taken words from what those had
+        # read.
+        shown[run_id] = set(earlier)
+    found = read_passages(authority, set(chunk_of.values()))
+    hidden_chunks = set(chunk_of.values()) - set(found)
+    texts = (
+        read_texts_for_withholding(authority.organization_id, hidden_chunks)
+        if hidden_chunks
+        else {}
+    )
+    return Citations(
+        passages={cite: found[chunk] for cite, chunk in chunk_of.items() if chunk in found},
+        hidden=frozenset(cite for cite, chunk in chunk_of.items() if chunk not in found),
+        hidden_texts={
+            run_id: tuple(texts[chunk] for chunk in chunks if chunk in texts)
+            for run_id, chunks in shown.items()
+        },
+    )
+
+
+def cover_taken(text: str, source: str) -> str:
+    """Cover what `text` took from `source`: WINDOW words running, and single figures and
+    identifiers.
+
+    Letter case, spacing and punctuation don't matter. Each covered character becomes COVER, so
+    offsets stay.
+    """
+    words = [(match[0].casefold(), match.start(), match.end()) for match in _WORD.finditer(text)]
+    taken_from = [match[0].casefold() for match in _WORD.finditer(source)]
+    size = min(WINDOW, len(taken_from))
+    if size == 0:
+        return text
+    figures = {word for word in taken_from if len(word) >= 3 and any(c.isdigit() for c in word)}
+    spans = [(start, end) for word, start, end in words if word in figures]
+    known = {tuple(taken_from[i : i + size]) for i in range(len(taken_from) - size + 1)}
+    for i in range(len(words) - size + 1):
+        if tuple(word for word, _, _ in words[i : i + size]) in known:
+            spans.append((words[i][1], words[i + size - 1][2]))
+    return cover_spans(text, spans)
+
+
+def cover_spans(text: str, spans: Iterable[tuple[int, int]]) -> str:
+    """`text` with the non-blank characters of each span covered."""
+    characters = list(text)
+    for start, end in spans:
+        for i in range(start, end):
+            if not characters[i].isspace():
+                characters[i] = COVER
+    return "".join(characters)

@@ -1,0 +1,171 @@
+"""The narrow index tables: the only writer of `retrieval_vector` and `retrieval_lexeme`.
+
+Every function runs in the caller's transaction, with the document's row locked, so that the index
+and the document change together. Rows hold integer keys and whether the document is as its source;
+grants are never copied.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from uuid import UUID
+
+from django.db import connection
+from django.db.models import F
+
+from retrieval.ingest.chunk import Passage
+from retrieval.ingest.embed import Embedder, Vectors
+from retrieval.ingest.lexical import lexical_text
+from retrieval.ingest.parse import Parsed
+from retrieval.models import Chunk, Document, EmbeddingSpace, Source
+from retrieval.vectors import vector_literal
+
+_BATCH = 500
+_SPACES = "SELECT key FROM retrieval_embeddingspace WHERE organization_id = %(organization)s"
+_ROW = """%(organization_key)s, s.key, d.key, c.key, d.acl_state = 'inherit'"""
+_FROM = """FROM retrieval_chunk c JOIN retrieval_document d ON d.id = c.document_id
+    JOIN retrieval_source s ON s.id = d.source_id"""
+INSERT_VECTORS = f"""
+INSERT INTO retrieval_vector (organization_key, source_key, document_key, chunk_key, inherits, space_key, embedding)
+SELECT {_ROW}, %(space)s, n.value::halfvec
+{_FROM} JOIN unnest(%(chunks)s::uuid[], %(values)s::text[]) AS n (id, value) ON n.id = c.id
+"""  # noqa: S608  only constants of this module are put in
+INSERT_LEXEMES = f"""
+INSERT INTO retrieval_lexeme (organization_key, source_key, document_key, chunk_key, inherits, lexemes)
+SELECT {_ROW}, retrieval_lexemes(%(title)s, n.headings, n.value)
+{_FROM} JOIN unnest(%(chunks)s::uuid[], %(headings)s::text[], %(values)s::text[]) AS n (id, headings, value)
+    ON n.id = c.id
+"""  # noqa: S608
+DELETE_VECTORS = f"""
+DELETE FROM retrieval_vector WHERE organization_key = %(organization_key)s AND space_key IN ({_SPACES})
+    AND document_key = %(document)s
+"""  # noqa: S608
+DELETE_LEXEMES = """ DELETE FROM retrieval_lexeme WHERE organization_key = %(organization_key)s AND
+document_key = %(document)s
+"""
+INHERIT_VECTORS = f"""
+UPDATE retrieval_vector SET inherits = %(inherits)s WHERE organization_key = %(organization_key)s
+    AND space_key IN ({_SPACES}) AND document_key = %(document)s
+"""  # noqa: S608
+INHERIT_LEXEMES = """
+UPDATE retrieval_lexeme SET inherits = %(inherits)s WHERE organization_key = %(organization_key)s
+    AND document_key = %(document)s
+"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ready:
+    """A version that was read and embedded and can be put into the index."""
+
+    version_id: UUID
+    title: str
+    parsed: Parsed
+    passages: Sequence[Passage]
+    vectors: Vectors
+    embedder: Embedder
+
+
+def replace_passages(document: Document, ready: Ready) -> None:
+    """Take the document's rows out of the index and put those of `ready` in; the old passages stay
+    readable."""
+    remove_passages(document)
+    chunks = Chunk.objects.bulk_create(
+        [
+            Chunk(
+                organization_id=document.organization_id,
+                version_id=ready.version_id,
+                document=document,
+                ordinal=passage.ordinal,
+                text=passage.text,
+                heading_path=list(passage.heading_path),
+                page=passage.page,
+                kind=passage.kind,
+                token_count=passage.token_count,
+            )
+            for passage in ready.passages
+        ],
+        batch_size=_BATCH,
+    )
+    parameters = _parameters(document)
+    parameters["space"] = ensure_space(document.organization_id, ready.embedder).key
+    parameters["title"] = lexical_text(ready.title)
+    with connection.cursor() as cursor:
+        for at in range(0, len(chunks), _BATCH):
+            batch = chunks[at : at + _BATCH]
+            parameters["chunks"] = [row.id for row in batch]
+            vectors = ready.vectors[at : at + _BATCH]
+            parameters["values"] = [vector_literal(vector) for vector in vectors]
+            cursor.execute(INSERT_VECTORS, parameters)
+            headings = [" ".join(own_headings(ready.title, row.heading_path)) for row in batch]
+            parameters["headings"] = [lexical_text(heading) for heading in headings]
+            parameters["values"] = [lexical_text(row.text) for row in batch]
+            cursor.execute(INSERT_LEXEMES, parameters)
+    _count(document, len(chunks))
+
+
+def remove_passages(document: Document) -> None:
+    """Take the document's rows out of the index; they are gone for the next statement after the
+    commit."""
+    with connection.cursor() as cursor:
+        for statement in (DELETE_VECTORS, DELETE_LEXEMES):
+            cursor.execute(statement, _parameters(document))
+    _count(document, -document.passage_count)
+
+
+def set_inheritance(document: Document) -> None:
+    """Make the document's rows say whether it is as its source."""
+    parameters = _parameters(document)
+    parameters["inherits"] = document.acl_state == Document.AclState.INHERIT
+    with connection.cursor() as cursor:
+        for statement in (INHERIT_VECTORS, INHERIT_LEXEMES):
+            cursor.execute(statement, parameters)
+
+
+def ensure_space(organization_id: UUID, embedder: Embedder) -> EmbeddingSpace:
+    """The organisation's active space, made on first use.
+
+    When the active one belongs to another model, the new one is made beside it in the state
+    *building*.
+    """
+    space = EmbeddingSpace.objects.filter(
+        organization_id=organization_id, digest=embedder.digest, dimension=embedder.dimension
+    ).first()
+    if space is not None:
+        return space
+    details = {"digest": embedder.digest, "dimension": embedder.dimension}
+    active, is_new = EmbeddingSpace.objects.get_or_create(
+        organization_id=organization_id,
+        state=EmbeddingSpace.State.ACTIVE,
+        defaults={"model": embedder.model, **details},
+    )
+    if not is_new and active.digest != embedder.digest:
+        active = EmbeddingSpace.objects.create(
+            organization_id=organization_id,
+            model=embedder.model,
+            state=EmbeddingSpace.State.BUILDING,
+            **details,
+        )
+    active.refresh_from_db()
+    return active
+
+
+def own_headings(title: str, heading_path: Sequence[str]) -> list[str]:
+    """The headings without the first one where it only repeats the title."""
+    return list(heading_path[1:] if heading_path and heading_path[0] == title else heading_path)
+
+
+def _parameters(document: Document) -> dict[str, object]:
+    return {
+        "organization": document.organization_id,
+        "organization_key": document.organization.key,
+        "document": document.key,
+    }
+
+
+def _count(document: Document, change: int) -> None:
+    """Locks the source's row until the transaction ends."""
+    if change:
+        Source.objects.filter(pk=document.source_id).update(
+            passage_count=F("passage_count") + change
+        )

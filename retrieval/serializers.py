@@ -1,0 +1,146 @@
+"""The API's shapes: every member stated, read from models and values, nothing copied by default."""
+
+from __future__ import annotations
+
+from rest_framework import serializers
+
+from retrieval.models import Document
+from retrieval.search import LONGEST_QUERY, MOST_HITS, Mode
+
+
+class SourceSerializer(serializers.Serializer):  # type: ignore[type-arg]
+    """A source."""
+
+    id = serializers.UUIDField(read_only=True)
+    name = serializers.CharField(read_only=True)
+    description = serializers.CharField(read_only=True)
+    project = serializers.UUIDField(source="project_id", read_only=True, allow_null=True)
+    created_at = serializers.DateTimeField(read_only=True)
+
+
+class NewSourceSerializer(serializers.Serializer):  # type: ignore[type-arg]
+    """What a source is made from."""
+
+    name = serializers.CharField(max_length=120)
+    description = serializers.CharField(required=False, allow_blank=True, default="", max_length=4_000)
+    project = serializers.UUIDField(required=False, allow_null=True, default=None)
+
+
+class SourceChangeSerializer(serializers.Serializer):  # type: ignore[type-arg]
+    """What may be changed about a source; what is left out stays."""
+
+    name = serializers.CharField(required=False, max_length=120)
+    description = serializers.CharField(required=False, allow_blank=True, max_length=4_000)
+    project = serializers.UUIDField(required=False, allow_null=True)
+
+
+class DocumentSerializer(serializers.Serializer):  # type: ignore[type-arg]
+    """A document and how far its reading is."""
+
+    id = serializers.UUIDField(read_only=True)
+    source = serializers.UUIDField(source="source_id", read_only=True)
+    title = serializers.CharField(read_only=True)
+    file_name = serializers.CharField(read_only=True)
+    path = serializers.CharField(read_only=True)
+    external_id = serializers.CharField(read_only=True)
+    media_type = serializers.CharField(read_only=True)
+    language = serializers.CharField(read_only=True)
+    state = serializers.ChoiceField(choices=Document.State.choices, read_only=True)
+    state_code = serializers.CharField(read_only=True)
+    state_message = serializers.CharField(read_only=True)
+    passage_count = serializers.IntegerField(read_only=True)
+    warnings = serializers.SerializerMethodField()
+    created_at = serializers.DateTimeField(read_only=True)
+    updated_at = serializers.DateTimeField(read_only=True)
+
+    def get_warnings(self, document: Document) -> list[str]:
+        version = document.current_version
+        return list(version.warnings) if version else []
+
+
+class UploadSerializer(serializers.Serializer):  # type: ignore[type-arg]
+    """A file to store. `external_id` says what it is a version of; its name where none is given."""
+
+    file = serializers.FileField(allow_empty_file=True, max_length=None)
+    title = serializers.CharField(required=False, allow_blank=True, default="", max_length=300)
+    external_id = serializers.CharField(required=False, allow_blank=True, default="", max_length=1_000)
+
+
+class PassageSerializer(serializers.Serializer):  # type: ignore[type-arg]
+    """A passage as it can be read now."""
+
+    id = serializers.UUIDField(source="chunk_id", read_only=True)
+    document = serializers.UUIDField(source="document_id", read_only=True)
+    version = serializers.UUIDField(source="version_id", read_only=True)
+    source = serializers.UUIDField(source="source_id", read_only=True)
+    number = serializers.IntegerField(source="ordinal", read_only=True)
+    title = serializers.CharField(read_only=True)
+    heading_path = serializers.ListField(child=serializers.CharField(), read_only=True)
+    page = serializers.IntegerField(read_only=True, allow_null=True)
+    text = serializers.CharField(read_only=True)
+    digest = serializers.CharField(read_only=True)
+    is_current = serializers.BooleanField(read_only=True)
+
+
+class PassagePageSerializer(serializers.Serializer):  # type: ignore[type-arg]
+    """A stretch of a document's passages. `next_start` is the `start` of the next one."""
+
+    total = serializers.IntegerField(read_only=True)
+    start = serializers.IntegerField(read_only=True)
+    next_start = serializers.IntegerField(read_only=True, allow_null=True)
+    results = PassageSerializer(source="passages", many=True, read_only=True)
+
+
+class PassagePageQuerySerializer(serializers.Serializer):  # type: ignore[type-arg]
+    """Where to begin."""
+
+    start = serializers.IntegerField(required=False, default=0, min_value=0, max_value=10_000_000)
+
+
+class HitSerializer(serializers.Serializer):  # type: ignore[type-arg]
+    """A passage that was found. `marks` are [start, end] spans of `text`, in code points."""
+
+    passage = serializers.UUIDField(source="chunk_id", read_only=True)
+    document = serializers.UUIDField(source="document_id", read_only=True)
+    version = serializers.UUIDField(source="version_id", read_only=True)
+    source = serializers.UUIDField(source="source_id", read_only=True)
+    source_name = serializers.CharField(read_only=True)
+    title = serializers.CharField(read_only=True)
+    path = serializers.CharField(read_only=True)
+    heading_path = serializers.ListField(child=serializers.CharField(), read_only=True)
+    page = serializers.IntegerField(read_only=True, allow_null=True)
+    text = serializers.CharField(read_only=True)
+    updated_at = serializers.DateTimeField(read_only=True)
+    score = serializers.FloatField(read_only=True)
+    lexical_rank = serializers.IntegerField(read_only=True, allow_null=True)
+    vector_rank = serializers.IntegerField(read_only=True, allow_null=True)
+    marks = serializers.ListField(
+        child=serializers.ListField(child=serializers.IntegerField()), read_only=True
+    )
+
+
+class SearchResultSerializer(serializers.Serializer):  # type: ignore[type-arg]
+    """What a search found. `visible` is false when the caller may search nothing at all here."""
+
+    query = serializers.CharField(read_only=True)
+    mode = serializers.ChoiceField(choices=[mode.value for mode in Mode], read_only=True)
+    degraded = serializers.CharField(read_only=True)
+    visible = serializers.BooleanField(read_only=True)
+    results = HitSerializer(source="hits", many=True, read_only=True)
+
+
+class SearchQuerySerializer(serializers.Serializer):  # type: ignore[type-arg]
+    """A search."""
+
+    q = serializers.CharField(
+        allow_blank=True, trim_whitespace=False, help_text=f"1 to {LONGEST_QUERY} characters."
+    )
+    limit = serializers.IntegerField(required=False, default=10, min_value=1, max_value=MOST_HITS)
+    mode = serializers.ChoiceField(
+        choices=[mode.value for mode in Mode], required=False, default=Mode.HYBRID.value
+    )
+    source = serializers.ListField(
+        child=serializers.UUIDField(),
+        required=False,
+        help_text="Only in these sources; may be repeated.",
+    )

@@ -1,0 +1,20 @@
+"""Addresses of the retrieval pages, under /o/<slug>/."""
+
+from __future__ import annotations
+
+from django.urls import path
+
+from retrieval import pages
+
+app_name = "retrieval"
+urlpatterns = [
+    path("search/", pages.search_page, name="search"),
+    path("sources/", pages.sources_page, name="sources"),
+    path("sources/<uuid:source_id>/", pages.source_page, name="source"),
+    path("sources/<uuid:source_id>/upload/", pages.upload_files, name="upload"),
+    path("sources/<uuid:source_id>/documents/", pages.documents_fragment, name="documents"),
+    path("documents/<uuid:document_id>/", pages.document_page, name="document"),
+    path("documents/<uuid:document_id>/download/", pages.download, name="download"),
+    path("documents/<uuid:document_id>/retry/", pages.retry, name="retry"),
+    path("documents/<uuid:document_id>/delete/", pages.delete, name="delete"),
+]
