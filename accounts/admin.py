@@ -18,7 +18,7 @@ from django.urls import reverse
 from django.utils.translation import gettext_lazy as _
 from unfold.decorators import action
 from unfold.widgets import (
-    UnfoldAdminCheckboxSelectMultiple,
+    UnfoldAdminCheckboxSelectMultipleWidget,
     UnfoldAdminEmailInputWidget,
     UnfoldAdminSelectWidget,
 )
@@ -146,7 +146,8 @@ class MembershipAdmin(OrganizationAdmin):
             request,
             title=_("Invited"),
             text=_(
-                "Give this link to the person. It sets a first password; who has one already simply signs in."
+                "Give this link to the person. It sets a first password; "
+                "who has one already simply signs in."
             ),
             secret=request.build_absolute_uri(request.once),  # type: ignore[attr-defined]
         )
@@ -262,7 +263,7 @@ class KeyForm(OrganizationForm):
     """A new key for oneself."""
 
     scopes = forms.MultipleChoiceField(
-        label=_("May"), choices=ApiKey.Scope.choices, widget=UnfoldAdminCheckboxSelectMultiple
+        label=_("May"), choices=ApiKey.Scope.choices, widget=UnfoldAdminCheckboxSelectMultipleWidget
     )
 
     class Meta:

@@ -84,7 +84,8 @@ class GrantSection(Section):
     prefix = "grants"
     title = _("Who may use this")
     intro = _(
-        "Granted here directly. What people get through a source, a project or a nested team comes on top."
+        "Granted here directly. What people get through a source, a project or a nested team "
+        "comes on top."
     )
     columns = (_("Who"), _("May"), _("Until"), "")
     form = GrantForm

@@ -11,7 +11,11 @@ from django.contrib import admin
 from django.db import models
 from django.http import HttpRequest
 from django.utils.translation import gettext_lazy as _
-from unfold.widgets import UnfoldAdminCheckboxSelectMultiple, UnfoldAdminPasswordWidget
+from unfold.widgets import (
+    UnfoldAdminCheckboxSelectMultipleWidget,
+    UnfoldAdminPasswordWidget,
+    UnfoldAdminURLInputWidget,
+)
 
 from accounts.grant_section import GrantSection
 from agents.guard.registry import tool_names
@@ -42,6 +46,13 @@ from kaizen.kernel.admin_scope import OrganizationForm
 class ProviderForm(OrganizationForm):
     """A provider. The key is written, never read back."""
 
+    base_url = forms.URLField(
+        label=_("Address"),
+        required=False,
+        assume_scheme="https",
+        help_text=_("Leave empty for the vendor's own address."),
+        widget=UnfoldAdminURLInputWidget,
+    )
     new_api_key = forms.CharField(
         label=_("API key"),
         required=False,
@@ -161,7 +172,7 @@ class AgentForm(OrganizationForm):
     """An agent; its tools are ticked from those there are."""
 
     tools = forms.MultipleChoiceField(
-        label=_("Tools"), required=False, widget=UnfoldAdminCheckboxSelectMultiple
+        label=_("Tools"), required=False, widget=UnfoldAdminCheckboxSelectMultipleWidget
     )
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:

@@ -54,4 +54,5 @@ EVENTS: dict[str, str] = {
     "tasks.refused": "An occurrence was not started, for lack of authority.",
     "tasks.finished": "An occurrence ended.",
     "tasks.archived": "A task was archived.",
+    "kaizen.demo_loaded": "The demo's content was loaded whole.",
 }

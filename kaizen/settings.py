@@ -325,6 +325,8 @@ UNFOLD: dict[str, Any] = {
     "SHOW_HISTORY": True,
     "SHOW_VIEW_ON_SITE": False,
     "BORDER_RADIUS": "8px",
+    "SIDEBAR": {"navigation": "kaizen.kernel.admin_site.navigation"},
+    "ACCOUNT": {"navigation": [{"title": "Organisations", "link": "/organizations/"}]},
 }
 
 LOGGING: dict[str, Any] = {

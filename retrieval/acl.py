@@ -1,9 +1,9 @@
 """THE relation for sources, documents and passages: who may do what with them, now.
 
-Promises: the SQL functions `retrieval_visible_sources` and `retrieval_granted_documents` are the one definition;
-the querysets here and the search statement call them with the same parameters. An inheriting document is as its
-source, a restricted one only by its own grants, one of unknown rights is nobody's. A run's narrowing always counts.
-Not for: roles. No role opens content.
+Promises: the SQL functions `retrieval_visible_sources` and `retrieval_granted_documents` are the
+one definition; the querysets here and the search statement call them with the same parameters. An
+inheriting document is as its source, a restricted one only by its own grants, one of unknown rights
+is nobody's. A run's narrowing always counts. Not for: roles. No role opens content.
 """
 
 from __future__ import annotations
@@ -21,13 +21,16 @@ from accounts.relation import Fragment, get_from
 from retrieval.models import Document, Source
 
 SOURCES = (
-    "SELECT s.key FROM retrieval_visible_sources(%s, %s, %s::integer[], %s::integer[], %s::bigint[]) s"
+    "SELECT s.key FROM retrieval_visible_sources("
+    "%s, %s, %s::integer[], %s::integer[], %s::bigint[]) s"
 )
 DOCUMENTS = "SELECT d.key FROM retrieval_granted_documents(%s, %s, %s::integer[], %s::bigint[]) d"
 
 
 class Caller(NamedTuple):
-    """The parameters of the relation's functions: who asks, which stored verbs answer, which sources at most."""
+    """The parameters of the relation's functions: who asks, which stored verbs answer, which
+    sources at most.
+    """
 
     organization: UUID
     organization_key: int
@@ -39,7 +42,10 @@ class Caller(NamedTuple):
 
 
 def caller(authority: Authority, verb: Verb = Verb.VIEW) -> Caller:
-    """The relation's parameters for `authority` and `verb`. A verb on a project answers for its sources."""
+    """The relation's parameters for `authority` and `verb`.
+
+    A verb on a project answers for its sources.
+    """
     narrowing = authority.narrowing
     keys = None if narrowing is None else narrowing.source_keys
     return Caller(
@@ -54,7 +60,9 @@ def caller(authority: Authority, verb: Verb = Verb.VIEW) -> Caller:
 
 
 def source_keys(authority: Authority, verb: Verb = Verb.VIEW) -> Fragment:
-    """A SELECT of the keys of the sources on which the caller holds `verb`, by grants on them or their project."""
+    """A SELECT of the keys of the sources on which the caller holds `verb`, by grants on them or
+    their project.
+    """
     who = caller(authority, verb)
     parameters: tuple[Any, ...] = (
         who.organization,
@@ -67,7 +75,9 @@ def source_keys(authority: Authority, verb: Verb = Verb.VIEW) -> Fragment:
 
 
 def document_keys(authority: Authority, verb: Verb = Verb.VIEW) -> Fragment:
-    """A SELECT of the keys of the documents on which the caller holds `verb` by grants on themselves."""
+    """A SELECT of the keys of the documents on which the caller holds `verb` by grants on
+    themselves.
+    """
     who = caller(authority, verb)
     return Fragment(DOCUMENTS, (who.organization, who.user, who.document_permissions, who.only))
 
@@ -80,7 +90,7 @@ def visible_sources(authority: Authority, verb: Verb = Verb.VIEW) -> QuerySet[So
 
 
 def visible_documents(authority: Authority, verb: Verb = Verb.VIEW) -> QuerySet[Document]:
-    """The documents on which the caller holds `verb`, as their source's or by grants of their own."""
+    """The documents on which the caller holds `verb`, by their source or by grants of their own."""
     return _living_documents(authority).filter(
         Q(
             acl_state=Document.AclState.INHERIT,
@@ -93,8 +103,8 @@ def visible_documents(authority: Authority, verb: Verb = Verb.VIEW) -> QuerySet[
 def governed_documents(authority: Authority, verb: Verb = Verb.CHANGE) -> QuerySet[Document]:
     """The documents that the caller may remove or whose rights they may set.
 
-    Wider than `visible_documents`: who holds `verb` on a source answers for all that lies in it, restricted and
-    unknown documents included, without reading those.
+    Wider than `visible_documents`: who holds `verb` on a source answers for all that lies in it,
+    restricted and unknown documents included, without reading those.
     """
     return _living_documents(authority).filter(
         Q(source__key__in=_raw(source_keys(authority, verb)))
@@ -108,7 +118,10 @@ def get_source(authority: Authority, source_id: UUID | str, verb: Verb = Verb.VI
 
 
 def get_document(authority: Authority, document_id: UUID | str, verb: Verb = Verb.VIEW) -> Document:
-    """One document with its source. Raises Missing when absent or not visible, Denied when visible but not so far."""
+    """One document with its source.
+
+    Raises Missing when absent or not visible, Denied when visible but not so far.
+    """
     return get_from(
         visible_documents(authority, verb).select_related("source"),
         visible_documents(authority),
@@ -119,7 +132,10 @@ def get_document(authority: Authority, document_id: UUID | str, verb: Verb = Ver
 def get_governed_document(
     authority: Authority, document_id: UUID | str, verb: Verb = Verb.CHANGE
 ) -> Document:
-    """One document to remove or to set the rights of. Raises Missing and Denied as `get_document` does."""
+    """One document to remove or to set the rights of.
+
+    Raises Missing and Denied as `get_document` does.
+    """
     return get_from(
         governed_documents(authority, verb).select_related("source"),
         visible_documents(authority),

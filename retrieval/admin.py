@@ -15,7 +15,13 @@ from unfold.decorators import action
 from accounts.grant_section import GrantSection
 from kaizen.kernel.admin import ArchivableAdmin, OrganizationAdmin, authority_of, site
 from retrieval.models import Document, Source
-from retrieval.services import create_source, delete_document, retry_document, set_acl_state
+from retrieval.services import (
+    archive_source,
+    create_source,
+    delete_document,
+    retry_document,
+    set_acl_state,
+)
 
 
 @admin.register(Source, site=site)
@@ -45,6 +51,12 @@ class SourceAdmin(ArchivableAdmin):
             project=obj.project,
         )
         obj.__dict__.update(source.__dict__)
+
+    @action(description=_("Archive"), permissions=["change"])
+    def archive(self, request: HttpRequest, queryset: models.QuerySet[Any]) -> None:
+        """Put the selected sources away: out of search at once, their documents kept."""
+        for source in queryset.filter(archived_at=None):
+            archive_source(authority_of(request), source=source)
 
     def log_addition(self, request: HttpRequest, obj: models.Model, message: Any) -> None:
         """The service wrote it down."""
@@ -114,7 +126,7 @@ class DocumentAdmin(OrganizationAdmin):
         messages.success(request, _("Deleted."))
 
     def _set_acl_state(
-        self, request: HttpRequest, queryset: models.QuerySet[Any], state: str
+        self, request: HttpRequest, queryset: models.QuerySet[Any], state: Document.AclState
     ) -> None:
         for document in queryset:
             set_acl_state(authority_of(request), document=document, state=state)

@@ -1,6 +1,7 @@
 """Retrieval over HTTP for programs: thin views, one service or query each.
 
-Keys need the scope `search` to read, `ingest` to add and remove documents, `admin` to configure sources.
+Keys need the scope `search` to read, `ingest` to add and remove documents, `admin` to configure
+sources.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from uuid import UUID
 from django.http import FileResponse
 from drf_spectacular.types import OpenApiTypes
 from drf_spectacular.utils import OpenApiParameter, OpenApiResponse, extend_schema
-from rest_framework.parsers import JSONParser, MultiPartParser
+from rest_framework.parsers import MultiPartParser
 from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.serializers import Serializer
@@ -71,7 +72,7 @@ class RetrievalView(AuthorityView):
     def page(self, rows: Any, serializer: type[Serializer[Any]]) -> Response:
         """One keyset page of a queryset."""
         paginator = KeysetPagination()
-        found = paginator.paginate_queryset(rows, self.request, view=self)
+        found: list[Any] | None = paginator.paginate_queryset(rows, self.request, view=self)
         return paginator.get_paginated_response(serializer(found, many=True).data)
 
     def project(self, project_id: UUID | None) -> Project | None:
@@ -99,7 +100,9 @@ class SourcesView(RetrievalView):
         return self.page(visible_sources(self.authority), SourceSerializer)
 
     @extend_schema(
-        operation_id="sources_create", request=NewSourceSerializer, responses={201: SourceSerializer}
+        operation_id="sources_create",
+        request=NewSourceSerializer,
+        responses={201: SourceSerializer},
     )
     def post(self, request: Request) -> Response:
         """Make a source that you manage; nobody else sees it until it is granted."""
@@ -144,7 +147,9 @@ class SourceView(RetrievalView):
 
     @extend_schema(operation_id="sources_archive", responses={204: None})
     def delete(self, request: Request, source_id: UUID) -> Response:
-        """Archive a source: it and its documents are gone from everybody's sight, nothing is removed."""
+        """Archive a source: it and its documents are gone from everybody's sight, nothing is
+        removed.
+        """
         services.archive_source(self.authority, source=get_source(self.authority, source_id))
         return Response(status=204)
 
@@ -153,7 +158,7 @@ class SourceDocumentsView(RetrievalView):
     """The documents of a source."""
 
     scopes: ClassVar = {"GET": (SEARCH, INGEST), "POST": (INGEST,)}
-    parser_classes: ClassVar = [MultiPartParser, JSONParser]
+    parser_classes = [MultiPartParser]
 
     @extend_schema(operation_id="documents_list", responses=DocumentSerializer(many=True))
     def get(self, request: Request, source_id: UUID) -> Response:
@@ -169,7 +174,10 @@ class SourceDocumentsView(RetrievalView):
         responses={201: DocumentSerializer},
     )
     def post(self, request: Request, source_id: UUID) -> Response:
-        """Upload a file. It is read in the background: ask for the document until it is indexed or failed."""
+        """Upload a file.
+
+        It is read in the background: ask for the document until it is indexed or failed.
+        """
         source = get_source(self.authority, source_id, Verb.CHANGE)
         values = checked(UploadSerializer(data=request.data))
         file = values["file"]
@@ -227,7 +235,9 @@ class DocumentRetryView(RetrievalView):
 
     scopes: ClassVar = {"POST": (INGEST,)}
 
-    @extend_schema(operation_id="documents_retry", request=None, responses={202: DocumentSerializer})
+    @extend_schema(
+        operation_id="documents_retry", request=None, responses={202: DocumentSerializer}
+    )
     def post(self, request: Request, document_id: UUID) -> Response:
         """Read a document that failed once more."""
         document = get_document(self.authority, document_id)
@@ -288,6 +298,4 @@ class SearchView(RetrievalView):
             mode=Mode(values["mode"]),
             source_ids=values.get("source"),
         )
-        return Response(
-            SearchResultSerializer(result).data, headers={"Cache-Control": "no-store"}
-        )
+        return Response(SearchResultSerializer(result).data, headers={"Cache-Control": "no-store"})

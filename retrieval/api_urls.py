@@ -10,10 +10,26 @@ urlpatterns = [
     path("search/", api.SearchView.as_view(), name="api-search"),
     path("sources/", api.SourcesView.as_view(), name="api-sources"),
     path("sources/<uuid:source_id>/", api.SourceView.as_view(), name="api-source"),
-    path("sources/<uuid:source_id>/documents/", api.SourceDocumentsView.as_view(), name="api-source-documents"),
+    path(
+        "sources/<uuid:source_id>/documents/",
+        api.SourceDocumentsView.as_view(),
+        name="api-source-documents",
+    ),
     path("documents/<uuid:document_id>/", api.DocumentView.as_view(), name="api-document"),
-    path("documents/<uuid:document_id>/retry/", api.DocumentRetryView.as_view(), name="api-document-retry"),
-    path("documents/<uuid:document_id>/content/", api.DocumentContentView.as_view(), name="api-document-content"),
-    path("documents/<uuid:document_id>/passages/", api.DocumentPassagesView.as_view(), name="api-document-passages"),
+    path(
+        "documents/<uuid:document_id>/retry/",
+        api.DocumentRetryView.as_view(),
+        name="api-document-retry",
+    ),
+    path(
+        "documents/<uuid:document_id>/content/",
+        api.DocumentContentView.as_view(),
+        name="api-document-content",
+    ),
+    path(
+        "documents/<uuid:document_id>/passages/",
+        api.DocumentPassagesView.as_view(),
+        name="api-document-passages",
+    ),
     path("passages/<uuid:passage_id>/", api.PassageView.as_view(), name="api-passage"),
 ]

@@ -1,8 +1,8 @@
 """Bytes in the object store: once per organisation and content, under a key that the server makes.
 
-Promises: no name from outside is ever part of a path; bytes are there before a version refers to them; what no
-living document needs any more is removed by `purge_document`. Reading goes through a document's permission:
-`retrieval.services.open_blob`.
+Promises: no name from outside is ever part of a path; bytes are there before a version refers to
+them; what no living document needs any more is removed by `purge_document`. Reading goes through a
+document's permission: `retrieval.services.open_blob`.
 """
 
 from __future__ import annotations
@@ -31,19 +31,24 @@ class Content:
 def read_content(data: bytes | File[bytes]) -> Content:
     """All bytes of an upload. Raises TooLarge above the limit, before reading them."""
     limit = settings.KAIZEN_UPLOAD_LIMIT
-    if not isinstance(data, bytes):
-        check_size(data.size or 0, limit=limit)
-        data.seek(0)
-        # One byte more than allowed, for a size that was not told truly.
-        data = data.read(limit + 1)
-    check_size(len(data), limit=limit)
-    return Content(data, hashlib.sha256(data).hexdigest())
+    content = data if isinstance(data, bytes) else _read(data, limit=limit)
+    check_size(len(content), limit=limit)
+    return Content(content, hashlib.sha256(content).hexdigest())
+
+
+def _read(file: File[bytes], *, limit: int) -> bytes:
+    check_size(file.size or 0, limit=limit)
+    file.seek(0)
+    # One byte more than allowed, for a size that was not told truly.
+    content: bytes = file.read(limit + 1)
+    return content
 
 
 def store_content(organization_id: UUID, content: Content) -> Blob:
     """The blob of these bytes, written if they aren't there.
 
-    Locks the blob's row until the surrounding transaction ends, so that a purge can't take the bytes away first.
+    Locks the blob's row until the surrounding transaction ends, so that a purge can't take the
+    bytes away first.
     """
     name = f"blobs/{organization_id}/{content.digest[:2]}/{content.digest}"
     Blob.objects.get_or_create(
@@ -51,7 +56,7 @@ def store_content(organization_id: UUID, content: Content) -> Blob:
         digest=content.digest,
         defaults={"size": len(content.data), "storage_name": name},
     )
-    blob = Blob.objects.select_for_update().get(
+    blob: Blob = Blob.objects.select_for_update().get(
         organization_id=organization_id, digest=content.digest
     )
     if not default_storage.exists(blob.storage_name):
@@ -68,9 +73,11 @@ def open_content(blob: Blob) -> File[bytes]:
 
 
 def purge_document(document_id: UUID) -> int:
-    """Remove versions, passages and bytes of a deleted document for good; returns how many blobs went.
+    """Remove versions, passages and bytes of a deleted document for good; returns how many blobs
+    went.
 
-    The document's row stays as the mark that it was here. Bytes that another version needs stay too.
+    The document's row stays as the mark that it was here. Bytes that another version needs stay
+    too.
     """
     with transaction.atomic():
         document = (

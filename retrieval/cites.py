@@ -1,8 +1,10 @@
-"""Citation ids: what a model calls a passage by. `p` and eight letters, opaque, the same in every run.
+"""Citation ids: what a model calls a passage by. `p` and eight letters, opaque, the same in every
+run.
 
-Promises: without the server's secret they say nothing, not even which passage is older. They are a keyed
-permutation of the passage's key (a four-round Feistel network over 40 bits), so nothing has to be remembered
-between two tool calls. They open nothing: whatever they name is read through the relation.
+Promises: without the server's secret they say nothing, not even which passage is older. They are a
+keyed permutation of the passage's key (a four-round Feistel network over 40 bits), so nothing has
+to be remembered between two tool calls. They open nothing: whatever they name is read through the
+relation.
 """
 
 from __future__ import annotations

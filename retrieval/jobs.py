@@ -1,11 +1,14 @@
-"""Background work of retrieval: thin, idempotent, by id. The document's state is the outbox; the sweep finds the lost."""
+"""Background work of retrieval: thin, idempotent, by id.
+
+The document's state is the outbox; the sweep finds the lost.
+"""
 
 from __future__ import annotations
 
 from datetime import timedelta
 from uuid import UUID
 
-from celery import shared_task
+from celery import shared_task  # type: ignore[import-untyped]
 from django.db import transaction
 
 from kaizen.kernel.jobs import enqueue
@@ -20,19 +23,19 @@ _AT_ONCE = 100
 _LOST = "lost_"
 
 
-@shared_task(name=INGEST_JOB)
+@shared_task(name=INGEST_JOB)  # type: ignore[untyped-decorator]
 def ingest(*, document_id: str) -> None:
     """Read one document; nothing when it isn't waiting."""
     ingest_document(UUID(document_id))
 
 
-@shared_task(name=PURGE_JOB)
+@shared_task(name=PURGE_JOB)  # type: ignore[untyped-decorator]
 def purge_blobs(*, document_id: str) -> None:
     """Remove versions, passages and bytes of one deleted document."""
     purge_document(UUID(document_id))
 
 
-@shared_task(name="retrieval.sweep")
+@shared_task(name="retrieval.sweep")  # type: ignore[untyped-decorator]
 def sweep() -> None:
     """Start again what a lost message or a dead worker left behind."""
     for document_id in find_lost():
@@ -45,25 +48,27 @@ def sweep() -> None:
 def find_lost() -> list[UUID]:
     """Documents that wait too long or whose reader fell silent, back in the queue; at most 100.
 
-    One whose reader fell silent MOST_LOST_READINGS times in a row fails instead: it may be what killed it.
+    One whose reader fell silent MOST_LOST_READINGS times in a row fails instead: it may be what
+    killed it.
     """
     lost: list[UUID] = []
     rows = Document.objects.select_for_update(skip_locked=True, no_key=True).filter(deleted_at=None)
     waiting = rows.filter(
         state=Document.State.WAITING, state_at__lt=ClockTimestamp() - WAITING_TOO_LONG
     )
-    reading = rows.filter(
-        state=Document.State.READING, state_at__lt=ClockTimestamp() - STALE_AFTER
-    )
+    reading = rows.filter(state=Document.State.READING, state_at__lt=ClockTimestamp() - STALE_AFTER)
     for document in waiting.order_by("state_at")[:_AT_ONCE]:
         # Moving the time keeps the next sweep from sending the same message again at once.
         Document.objects.filter(pk=document.pk).update(state_at=ClockTimestamp())
         lost.append(document.pk)
     for document in reading.order_by("state_at")[:_AT_ONCE]:
-        times = 1 + int(document.state_code.removeprefix(_LOST) or 0 if document.state_code.startswith(_LOST) else 0)
+        times = 1 + _times_lost(document)
         if times >= MOST_LOST_READINGS:
             state, code = Document.State.FAILED, "reader_died"
-            message = f"Reading this file was broken off {times} times. Read it again, or upload it in another format."
+            message = (
+                f"Reading this file was broken off {times} times. Read it again, or upload it in "
+                "another format."
+            )
         else:
             state, code, message = Document.State.WAITING, f"{_LOST}{times}", ""
             lost.append(document.pk)
@@ -80,3 +85,8 @@ def find_unpurged() -> list[UUID]:
         .values_list("document_id", flat=True)
         .distinct()[:_AT_ONCE]
     )
+
+
+def _times_lost(document: Document) -> int:
+    number = document.state_code.removeprefix(_LOST)
+    return int(number) if number != document.state_code else 0

@@ -1,7 +1,8 @@
 """Which words of a passage answer the query, for the eye only. Ranking is done in the database.
 
-Promises: spans are in code points of the text as given, in order, not overlapping. Pure and cheap: words are
-compared by a coarse stem, runs of scripts without spaces between words by pairs of characters.
+Promises: spans are in code points of the text as given, in order, not overlapping. Pure and cheap:
+words are compared by a coarse stem, runs of scripts without spaces between words by pairs of
+characters.
 """
 
 from __future__ import annotations
@@ -15,15 +16,15 @@ _WORD = re.compile(r"[^\W_]+")
 _SPACELESS = re.compile(
     "[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3041-\u30ff\u3400-\u9fff\uac00-\ud7ff]"
 )
-_ENDINGS = ("ements", "ement", "ments", "ment", "ations", "ation", "ings", "ing", "ies", "ied", "ions", "ion", "ers",
-            "er", "ed", "es", "ly", "s", "e", "y")  # fmt: skip
-_SHORTEST_STEM = 3
-_COMMON = frozenset(
-    "a about after all am an and any are as at be because been before but by can could did do does for from had has "
-    "have he her him his how i if in into is it its may me more must my no not of on or our she should so some than "
-    "that the their them then there these they this those to up us was we were what when where which who whom why "
-    "will with would you your s t".split()
-)
+# At least three letters stay.
+_ENDING = re.compile(r"(?<=...)(?:e?ments?|ations?|ings?|ie[sd]|ions?|ers?|ed|es|ly|[sey])$")
+_COMMON = """
+a about after all am an and any are as at be because been before but by can could did do does for
+from had has have he her him his how i if in into is it its may me more must my no not of on or our
+she should so some than that the their them then there these they this those to up us was we were
+what when where which who whom why will with would you your s t
+"""
+_COMMON_WORDS = frozenset(_COMMON.split())
 
 
 def find_marks(text: str, query: str) -> tuple[tuple[int, int], ...]:
@@ -47,7 +48,7 @@ def _wanted(query: str) -> tuple[set[str], set[str]]:
     for word in _WORD.findall(query):
         if _SPACELESS.search(word):
             pairs.update(word[at : at + 2] for at in range(max(1, len(word) - 1)))
-        elif word.lower() not in _COMMON:
+        elif word.lower() not in _COMMON_WORDS:
             stems.add(_stem(word))
     return stems, pairs
 
@@ -76,11 +77,4 @@ def _stem(word: str) -> str:
         parts = unicodedata.normalize("NFKD", folded)
         folded = "".join(char for char in parts if not unicodedata.combining(char))
     # Twice, so that "holidays" and "holiday" meet.
-    return _without_ending(_without_ending(folded))
-
-
-def _without_ending(word: str) -> str:
-    for ending in _ENDINGS:
-        if word.endswith(ending) and len(word) - len(ending) >= _SHORTEST_STEM:
-            return word.removesuffix(ending)
-    return word
+    return _ENDING.sub("", _ENDING.sub("", folded))

@@ -1,6 +1,8 @@
-"""Retrieval as pages: search, sources, a source with its documents, a document read through its passages.
+"""Retrieval as pages: search, sources, a source with its documents, a document read through its
+passages.
 
-Views are thin: parse, one or two calls, a template. What each template gets stands in its view's docstring.
+Views are thin: parse, one or two calls, a template. What each template gets stands in its view's
+docstring.
 """
 
 from __future__ import annotations
@@ -53,8 +55,9 @@ def authority_of(request: HttpRequest) -> Authority:
 @never_cache
 @require_GET
 def search_page(request: HttpRequest) -> HttpResponse:
-    """`retrieval/search.html`: query, result (SearchResult or None), error, indexing (documents still being read),
-    sources ([{id, name, active}] to narrow by), source_chosen."""
+    """`retrieval/search.html`: query, result (SearchResult or None), error, indexing (documents
+    still being read), sources ([{id, name, active}] to narrow by), source_chosen.
+    """
     authority = authority_of(request)
     query = request.GET.get("q", "")
     chosen = request.GET.get("source") or None
@@ -81,15 +84,18 @@ def search_page(request: HttpRequest) -> HttpResponse:
 @never_cache
 @require_http_methods(["GET", "POST"])
 def sources_page(request: HttpRequest) -> HttpResponse:
-    """`retrieval/sources.html`: sources ([SourceRow]), shared_documents ([Document] granted one by one), may_create,
-    errors ({field: sentence}), values ({name, description}). POST name, description makes a source."""
+    """`retrieval/sources.html`: sources ([SourceRow]), shared_documents ([Document] granted one by
+    one), may_create, errors ({field: sentence}), values ({name, description}). POST name,
+    description makes a source.
+    """
     authority = authority_of(request)
     context: dict[str, Any] = {}
     status = 200
     if request.method == "POST":
-        values = {key: request.POST.get(key, "") for key in ("name", "description")}
+        name, description = request.POST.get("name", ""), request.POST.get("description", "")
+        values = {"name": name, "description": description}
         try:
-            source = services.create_source(authority, **values)
+            source = services.create_source(authority, name=name, description=description)
         except (Invalid, Conflict) as error:
             context, status = {"errors": {"name": error.message}, "values": values}, error.status
         else:
@@ -115,15 +121,19 @@ def source_page(request: HttpRequest, source_id: UUID) -> HttpResponse:
 @never_cache
 @require_GET
 def documents_fragment(request: HttpRequest, source_id: UUID) -> HttpResponse:
-    """`retrieval/_documents.html`: source, documents ([Document], newest first), busy, next (cursor or None),
-    may_change, counts (documents, waiting, failed)."""
+    """`retrieval/_documents.html`: source, documents ([Document], newest first), busy, next (cursor
+    or None), may_change, counts (documents, waiting, failed).
+    """
     source = get_source(authority_of(request), source_id)
     return render(request, "retrieval/_documents.html", _documents(request, source))
 
 
 @require_POST
 def upload_files(request: HttpRequest, source_id: UUID) -> HttpResponse:
-    """Store the files of the field `files`; each refused one leaves a message. Answers as `_back` does."""
+    """Store the files of the field `files`; each refused one leaves a message.
+
+    Answers as `_back` does.
+    """
     authority = authority_of(request)
     source = get_source(authority, source_id)
     refused: KaizenError | None = None
@@ -151,12 +161,13 @@ def upload_files(request: HttpRequest, source_id: UUID) -> HttpResponse:
 @never_cache
 @require_GET
 def document_page(request: HttpRequest, document_id: UUID) -> HttpResponse:
-    """`retrieval/document.html`: document, source, version (DocumentVersion or None), is_current, passages ([{id,
-    html, heading_path, page, marked}]), previous_start and next_start (or None), total, may_change.
+    """`retrieval/document.html`: document, source, version (DocumentVersion or None), is_current,
+    passages ([{id, html, heading_path, page, marked}]), previous_start and next_start (or None),
+    total, may_change.
 
-    `?passage=` opens around a passage, of its own version, with `&span=start-end` marked in it; `?version=` a
-    numbered version; `?start=` a later stretch. With `&fragment=1` it is `retrieval/_passage.html`: document,
-    passage, url.
+    `?passage=` opens around a passage, of its own version, with `&span=start-end` marked in it;
+    `?version=` a numbered version; `?start=` a later stretch. With `&fragment=1` it is
+    `retrieval/_passage.html`: document, passage, url.
     """
     authority = authority_of(request)
     chunk_id = request.GET.get("passage") or None
@@ -199,7 +210,9 @@ def delete(request: HttpRequest, document_id: UUID) -> HttpResponse:
 
 
 def _back(request: HttpRequest, source: Source) -> HttpResponse:
-    """The document list for htmx, else back to the source, or to all sources where that isn't visible."""
+    """The document list for htmx, else back to the source, or to all sources where that isn't
+    visible.
+    """
     try:
         source = get_source(authority_of(request), source.pk)
     except Missing:

@@ -1,7 +1,8 @@
-"""Reading passages again: what a citation, a journal record or a tool call names, under the caller's live relation.
+"""Reading passages again: what a citation, a journal record or a tool call names, under the
+caller's live relation.
 
-Promises: text comes out only while the document is visible; old versions stay readable as long as it is. What is
-missing from an answer is no longer there for this caller, for whatever reason.
+Promises: text comes out only while the document is visible; old versions stay readable as long as
+it is. What is missing from an answer is no longer there for this caller, for whatever reason.
 """
 
 from __future__ import annotations
@@ -78,7 +79,9 @@ def read_passages(authority: Authority, chunk_ids: Iterable[UUID]) -> dict[UUID,
     wanted = list(dict.fromkeys(chunk_ids))
     if not wanted:
         return {}
-    return {chunk.id: as_passage(chunk) for chunk in visible_chunks(authority).filter(pk__in=wanted)}
+    return {
+        chunk.id: as_passage(chunk) for chunk in visible_chunks(authority).filter(pk__in=wanted)
+    }
 
 
 def get_passage(authority: Authority, chunk_id: UUID | str) -> Passage:
@@ -107,8 +110,8 @@ def document_view(
 ) -> DocumentView:
     """A document with up to PAGE of its passages: from `start`, or around the passage `chunk_id`.
 
-    Shows the searched version, the one numbered `number`, or the one that the passage belongs to. Audited.
-    Raises Missing when the document isn't visible, or version or passage aren't its.
+    Shows the searched version, the one numbered `number`, or the one that the passage belongs to.
+    Audited. Raises Missing when the document isn't visible, or version or passage aren't its.
     """
     document = get_document(authority, document_id)
     version_id, marked = document.current_version_id, None

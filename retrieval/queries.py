@@ -38,7 +38,10 @@ class SourceRow:
 
 
 def list_sources(authority: Authority) -> list[SourceRow]:
-    """The sources that the caller may view, by name, with counts of the documents they may view. Two queries."""
+    """The sources that the caller may view, by name, with counts of the documents they may view.
+
+    Two queries.
+    """
     counts = count_documents(authority)
     none = Counts()
     rows = []
@@ -86,7 +89,7 @@ def list_documents(authority: Authority, *, source: Source) -> QuerySet[Document
 
 
 def list_shared_documents(authority: Authority) -> list[Document]:
-    """Documents that the caller may view although their source stays closed to them; at most PAGE."""
+    """Documents that the caller may view although their source is closed to them; at most PAGE."""
     return list(
         visible_documents(authority)
         .exclude(source__in=visible_sources(authority))

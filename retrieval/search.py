@@ -1,15 +1,16 @@
 """Search: one SELECT over the caller's live relation, lexical and by meaning, fused.
 
-Promises: both branches see only rows that the relation lets through, in the snapshot of that one statement; what
-a caller may not see changes neither rank nor count. Each search is audited. Nothing is cached.
-Not for: reading passages again later (`retrieval.passages`), deciding rights (`retrieval.acl`).
+Promises: both branches see only rows that the relation lets through, in the snapshot of that one
+statement; what a caller may not see changes neither rank nor count. Each search is audited. Nothing
+is cached. Not for: reading passages again later (`retrieval.passages`), deciding rights
+(`retrieval.acl`).
 """
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from datetime import datetime
 from enum import StrEnum
 from typing import Any
@@ -32,10 +33,10 @@ logger = logging.getLogger(__name__)
 
 LONGEST_QUERY = 2_000
 MOST_HITS = 50
-# Each branch brings this many; a hit's score is the sum of 1 / (60 + rank) over the branches that found it.
+# Each branch brings this many; a hit's score is the sum of 1 / (60 + rank) over its branches.
 DEPTH = 60
 FUSION = 60
-# Callers who see up to this many passages get exact distances, above it the organisation's graph is asked.
+# Up to this many visible passages distances are exact, above it the organisation's graph is asked.
 EXACT_UP_TO = 8_000
 # More passages of one document come after everything else that was found.
 PER_DOCUMENT = 3
@@ -90,13 +91,15 @@ class SearchResult:
     visible: bool
 
 
+# What the statement selects behind its first four columns: a hit but for its marks.
+_COLUMNS = tuple(field.name for field in fields(Hit) if field.name != "marks")
 # Names of parameters are ours; every value is bound.
 _RELATION = """%(organization)s, %(organization_key)s, %(user)s, %(source_permissions)s::integer[],
         %(project_permissions)s::integer[], %(document_permissions)s::integer[], asked.keys"""
 STATEMENT = f"""
 WITH asked AS MATERIALIZED (
-    SELECT CASE WHEN %(only)s::bigint[] IS NULL AND %(sources)s::uuid[] IS NULL THEN NULL ELSE ARRAY(
-            SELECT s.key FROM retrieval_source s WHERE s.organization_id = %(organization)s
+    SELECT CASE WHEN %(only)s::bigint[] IS NULL AND %(sources)s::uuid[] IS NULL THEN NULL
+        ELSE ARRAY(SELECT s.key FROM retrieval_source s WHERE s.organization_id = %(organization)s
               AND (%(sources)s::uuid[] IS NULL OR s.id = ANY (%(sources)s::uuid[]))
               AND (%(only)s::bigint[] IS NULL OR s.key = ANY (%(only)s::bigint[]))) END AS keys,
         (SELECT e.key FROM retrieval_embeddingspace e WHERE e.organization_id = %(organization)s
@@ -110,15 +113,17 @@ WITH asked AS MATERIALIZED (
     SELECT l.chunk_key, row_number() OVER (ORDER BY l.score DESC, l.chunk_key) AS rank
     FROM asked, LATERAL retrieval_lexical_search({_RELATION}, asked.words, %(lexical_depth)s) l
 ), fused AS (
-    SELECT coalesce(semantic.chunk_key, lexical.chunk_key) AS chunk_key, semantic.rank AS vector_rank,
-        lexical.rank AS lexical_rank,
-        coalesce(1.0 / (%(fusion)s + semantic.rank), 0) + coalesce(1.0 / (%(fusion)s + lexical.rank), 0) AS score
+    SELECT coalesce(semantic.chunk_key, lexical.chunk_key) AS chunk_key,
+        semantic.rank AS vector_rank, lexical.rank AS lexical_rank,
+        coalesce(1.0 / (%(fusion)s + semantic.rank), 0)
+        + coalesce(1.0 / (%(fusion)s + lexical.rank), 0) AS score
     FROM semantic FULL JOIN lexical ON lexical.chunk_key = semantic.chunk_key
 ), shown AS (
-    SELECT c.id AS chunk_id, c.key AS chunk_key, c.version_id, d.id AS document_id, s.id AS source_id,
-        s.name AS source_name, d.title, d.path, c.heading_path, c.page, c.text, d.updated_at, f.score,
-        f.lexical_rank, f.vector_rank,
-        row_number() OVER (PARTITION BY c.document_id ORDER BY f.score DESC, c.key) > %(per_document)s AS is_more
+    SELECT c.id AS chunk_id, c.key AS chunk_key, c.version_id, d.id AS document_id,
+        s.id AS source_id, s.name AS source_name, d.title, d.path, c.heading_path, c.page, c.text,
+        d.updated_at, f.score::float8, f.lexical_rank, f.vector_rank,
+        row_number() OVER (PARTITION BY c.document_id ORDER BY f.score DESC, c.key)
+            > %(per_document)s AS is_more
     FROM fused f JOIN retrieval_chunk c ON c.key = f.chunk_key
     JOIN retrieval_document d ON d.id = c.document_id AND d.deleted_at IS NULL
     JOIN retrieval_source s ON s.id = d.source_id
@@ -130,9 +135,7 @@ SELECT asked.words IS NOT NULL, asked.space IS NOT NULL, (SELECT plan FROM seman
             %(source_permissions)s::integer[], %(project_permissions)s::integer[], asked.keys))
         OR EXISTS (SELECT 1 FROM retrieval_granted_documents(%(organization)s, %(user)s,
             %(document_permissions)s::integer[], asked.keys)),
-    shown.chunk_id, shown.chunk_key, shown.version_id, shown.document_id, shown.source_id, shown.source_name,
-    shown.title, shown.path, shown.heading_path, shown.page, shown.text, shown.updated_at, shown.score::float8,
-    shown.lexical_rank, shown.vector_rank
+    {", ".join(f"shown.{name}" for name in _COLUMNS)}
 FROM asked LEFT JOIN shown ON true ORDER BY shown.is_more, shown.score DESC, shown.chunk_key
 """  # noqa: S608  only constants of this module are put in
 
@@ -148,8 +151,8 @@ def search(
 ) -> SearchResult:
     """The passages that fit `query` best among those the caller may view.
 
-    At least min(limit, visible passages) hits unless the mode is lexical. `source_ids` narrows further.
-    Raises Invalid for a blank or too long query.
+    At least min(limit, visible passages) hits unless the mode is lexical. `source_ids` narrows
+    further. Raises Invalid for a blank or too long query.
     """
     text = check_query(query)
     limit = max(1, min(limit, MOST_HITS))
@@ -226,7 +229,8 @@ def _run(
     }
     with connection.cursor() as cursor:
         cursor.execute(STATEMENT, parameters)
-        return cursor.fetchall()
+        rows: list[tuple[Any, ...]] = cursor.fetchall()
+    return rows
 
 
 def _mode(asked: Mode, *, has_words: bool, has_meaning: bool) -> Mode:
@@ -236,26 +240,9 @@ def _mode(asked: Mode, *, has_words: bool, has_meaning: bool) -> Mode:
 
 
 def _hit(row: tuple[Any, ...], query: str) -> Hit:
-    (chunk_id, chunk_key, version_id, document_id, source_id, source_name, title, path, heading_path, page, text,
-     updated_at, score, lexical_rank, vector_rank) = row  # fmt: skip
-    return Hit(
-        chunk_id=chunk_id,
-        chunk_key=chunk_key,
-        version_id=version_id,
-        document_id=document_id,
-        source_id=source_id,
-        source_name=source_name,
-        title=title,
-        path=path,
-        heading_path=tuple(heading_path),
-        page=page,
-        text=text,
-        updated_at=updated_at,
-        score=score,
-        lexical_rank=lexical_rank,
-        vector_rank=vector_rank,
-        marks=find_marks(text, query),
-    )
+    values = dict(zip(_COLUMNS, row, strict=True))
+    values["heading_path"] = tuple(values["heading_path"])
+    return Hit(**values, marks=find_marks(values["text"], query))
 
 
 def _audit(authority: Authority, result: SearchResult) -> None:

@@ -22,7 +22,9 @@ class NewSourceSerializer(serializers.Serializer):  # type: ignore[type-arg]
     """What a source is made from."""
 
     name = serializers.CharField(max_length=120)
-    description = serializers.CharField(required=False, allow_blank=True, default="", max_length=4_000)
+    description = serializers.CharField(
+        required=False, allow_blank=True, default="", max_length=4_000
+    )
     project = serializers.UUIDField(required=False, allow_null=True, default=None)
 
 
@@ -38,7 +40,7 @@ class DocumentSerializer(serializers.Serializer):  # type: ignore[type-arg]
     """A document and how far its reading is."""
 
     id = serializers.UUIDField(read_only=True)
-    source = serializers.UUIDField(source="source_id", read_only=True)
+    source = serializers.UUIDField(source="source_id", read_only=True)  # type: ignore[assignment]
     title = serializers.CharField(read_only=True)
     file_name = serializers.CharField(read_only=True)
     path = serializers.CharField(read_only=True)
@@ -63,7 +65,9 @@ class UploadSerializer(serializers.Serializer):  # type: ignore[type-arg]
 
     file = serializers.FileField(allow_empty_file=True, max_length=None)
     title = serializers.CharField(required=False, allow_blank=True, default="", max_length=300)
-    external_id = serializers.CharField(required=False, allow_blank=True, default="", max_length=1_000)
+    external_id = serializers.CharField(
+        required=False, allow_blank=True, default="", max_length=1_000
+    )
 
 
 class PassageSerializer(serializers.Serializer):  # type: ignore[type-arg]
@@ -72,7 +76,7 @@ class PassageSerializer(serializers.Serializer):  # type: ignore[type-arg]
     id = serializers.UUIDField(source="chunk_id", read_only=True)
     document = serializers.UUIDField(source="document_id", read_only=True)
     version = serializers.UUIDField(source="version_id", read_only=True)
-    source = serializers.UUIDField(source="source_id", read_only=True)
+    source = serializers.UUIDField(source="source_id", read_only=True)  # type: ignore[assignment]
     number = serializers.IntegerField(source="ordinal", read_only=True)
     title = serializers.CharField(read_only=True)
     heading_path = serializers.ListField(child=serializers.CharField(), read_only=True)
@@ -103,7 +107,7 @@ class HitSerializer(serializers.Serializer):  # type: ignore[type-arg]
     passage = serializers.UUIDField(source="chunk_id", read_only=True)
     document = serializers.UUIDField(source="document_id", read_only=True)
     version = serializers.UUIDField(source="version_id", read_only=True)
-    source = serializers.UUIDField(source="source_id", read_only=True)
+    source = serializers.UUIDField(source="source_id", read_only=True)  # type: ignore[assignment]
     source_name = serializers.CharField(read_only=True)
     title = serializers.CharField(read_only=True)
     path = serializers.CharField(read_only=True)
@@ -139,7 +143,7 @@ class SearchQuerySerializer(serializers.Serializer):  # type: ignore[type-arg]
     mode = serializers.ChoiceField(
         choices=[mode.value for mode in Mode], required=False, default=Mode.HYBRID.value
     )
-    source = serializers.ListField(
+    source = serializers.ListField(  # type: ignore[assignment]
         child=serializers.UUIDField(),
         required=False,
         help_text="Only in these sources; may be repeated.",

@@ -1,7 +1,8 @@
-"""Changes to sources and documents. Each checks the relation, changes, and writes its audit event as one unit.
+"""Changes to sources and documents. Each checks the relation, changes, and writes its audit event
+as one unit.
 
-Locks, always in this order: document, then source. What leaves the index leaves it in the same transaction.
-Not for: reading a file into passages (`retrieval.ingest.store`).
+Locks, always in this order: document, then source. What leaves the index leaves it in the same
+transaction. Not for: reading a file into passages (`retrieval.ingest.store`).
 """
 
 from __future__ import annotations
@@ -75,7 +76,9 @@ def update_source(
     if description is not None:
         source.description = _description(description)
     _save_source(source)
-    changed = [key for key, value in (("name", name), ("description", description)) if value is not None]
+    changed = [
+        key for key, value in (("name", name), ("description", description)) if value is not None
+    ]
     record(authority, "retrieval.source_changed", subject=source, data={"fields": changed})
     return source
 
@@ -93,7 +96,10 @@ def move_source(authority: Authority, *, source: Source, project: Project | None
 
 @transaction.atomic
 def archive_source(authority: Authority, *, source: Source) -> None:
-    """Take a source with all its documents out of everybody's sight; nothing is removed. Needs manage."""
+    """Take a source with all its documents out of everybody's sight; nothing is removed.
+
+    Needs manage.
+    """
     source = _governed_source(authority, source, Verb.MANAGE)
     source.archived_at = now()
     source.save(update_fields=["archived_at"])
@@ -114,9 +120,10 @@ def upload(
 ) -> Document:
     """Store a file in a source, to be read at once by a worker.
 
-    `external_id` says what it is a version of, its shown name where none is given. The same content again changes
-    nothing; other content becomes the next version, and a title counts for the version it came with.
-    `start=False` leaves the reading to the caller. Raises Missing, Denied, Invalid, TooLarge.
+    `external_id` says what it is a version of, its shown name where none is given. The same content
+    again changes nothing; other content becomes the next version, and a title counts for the
+    version it came with. `start=False` leaves the reading to the caller. Raises Missing, Denied,
+    Invalid, TooLarge.
     """
     name = shown_file_name(file_name)
     content = read_content(data)
@@ -155,7 +162,10 @@ def upload(
 
 @transaction.atomic
 def retry_document(authority: Authority, *, document: Document) -> Document:
-    """Read a document that failed once more. Raises Missing, Denied, and Conflict when it didn't fail."""
+    """Read a document that failed once more.
+
+    Raises Missing, Denied, and Conflict when it didn't fail.
+    """
     get_document(authority, document.pk, Verb.CHANGE)
     document = _lock(document.pk)
     if document.state != Document.State.FAILED:
@@ -184,8 +194,11 @@ def delete_document(authority: Authority, *, document: Document) -> None:
 
 
 @transaction.atomic
-def set_acl_state(authority: Authority, *, document: Document, state: Document.AclState) -> Document:
-    """Let a document be as its source, or only as its own grants say. Needs manage on it or on its source.
+def set_acl_state(
+    authority: Authority, *, document: Document, state: Document.AclState
+) -> Document:
+    """Let a document be as its source, or only as its own grants say. Needs manage on it or on its
+    source.
 
     Whoever restricts a document keeps managing it, by a grant of their own.
     """
@@ -202,7 +215,10 @@ def set_acl_state(authority: Authority, *, document: Document, state: Document.A
 
 @transaction.atomic
 def open_blob(authority: Authority, *, document: Document) -> tuple[File[bytes], str, str]:
-    """The bytes of the newest version, with the name and the type to serve them under; audited. Raises Missing."""
+    """The bytes of the newest version, with the name and the type to serve them under; audited.
+
+    Raises Missing.
+    """
     document = get_document(authority, document.pk)
     version = document.versions.select_related("blob").order_by("-number").first()
     if version is None:
@@ -217,16 +233,17 @@ def open_blob(authority: Authority, *, document: Document) -> tuple[File[bytes],
         subject=document,
         data={"version": str(version.pk), "digest": version.blob.digest},
     )
-    served = document.media_type if document.media_type in _PLAIN_TYPES else "application/octet-stream"
+    served = (
+        document.media_type if document.media_type in _PLAIN_TYPES else "application/octet-stream"
+    )
     return file, version.file_name, served
 
 
-def _find_or_make(
-    authority: Authority, *, source: Source, external_id: str, name: str
-) -> Document:
+def _find_or_make(authority: Authority, *, source: Source, external_id: str, name: str) -> Document:
     """The living document of this external id, locked, or a new one.
 
-    A name given by chance must not reach a document that the caller doesn't see: then a new one is made.
+    A name given by chance must not reach a document that the caller doesn't see: then a new one is
+    made.
     """
     found = _find(source, external_id or name)
     if found is not None and not visible_documents(authority).filter(pk=found.pk).exists():
@@ -258,9 +275,14 @@ def _find(source: Source, external_id: str) -> Document | None:
 
 
 def _lock(document_id: UUID) -> Document:
-    """The document, locked until the transaction ends. Raises Missing when it was deleted meanwhile."""
-    document = (
-        Document.objects.select_for_update(no_key=True).filter(pk=document_id, deleted_at=None).first()
+    """The document, locked until the transaction ends.
+
+    Raises Missing when it was deleted meanwhile.
+    """
+    document: Document | None = (
+        Document.objects.select_for_update(no_key=True)
+        .filter(pk=document_id, deleted_at=None)
+        .first()
     )
     if document is None:
         raise Missing
@@ -268,7 +290,10 @@ def _lock(document_id: UUID) -> Document:
 
 
 def _wait(document: Document, *, start: bool) -> None:
-    """Put a document into the queue. Whoever reads an earlier version of it loses their claim by this."""
+    """Put a document into the queue.
+
+    Whoever reads an earlier version of it loses their claim by this.
+    """
     document.state = Document.State.WAITING
     document.state_code = document.state_message = ""
     document.state_at = now()
@@ -290,7 +315,7 @@ def _governed_source(authority: Authority, source: Source, verb: Verb) -> Source
     """The source, locked, if the caller holds `verb` on it or configures the organisation."""
     if not authority.may(Capability.CONFIGURE):
         get_source(authority, source.pk, verb)
-    found = (
+    found: Source | None = (
         Source.objects.select_for_update(no_key=True)
         .filter(organization_id=authority.organization_id, pk=source.pk, archived_at=None)
         .first()

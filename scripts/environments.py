@@ -11,6 +11,7 @@ import argparse
 import errno
 import hashlib
 import os
+import shutil
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -23,6 +24,7 @@ from progress import run, say
 ROOT = Path(__file__).resolve().parent.parent
 HOME = Path(os.environ.get("KAIZEN_HOME") or ROOT / ".kaizen").absolute()
 LOG = HOME / "log" / "bootstrap.log"
+LEAST_FREE_MEGABYTES = 100
 INSTALLER = ROOT / "scripts" / "installer.lock"
 
 
@@ -71,6 +73,16 @@ class Environment:
         )
 
 
+def check_space() -> None:
+    """Raise BootstrapError when what has just failed did so because the disk is full."""
+    free = min(shutil.disk_usage(place).free for place in (ROOT, HOME)) // (1024 * 1024)
+    if free < LEAST_FREE_MEGABYTES:
+        raise BootstrapError(
+            f"The disk that holds {HOME} and {ROOT} is full ({free} MB free). "
+            "Free about 1 GB and run the command again."
+        )
+
+
 def create(environment: Environment) -> None:
     """Make the empty virtual environment with pip in it, replacing a broken one."""
     has_pip = environment.is_working() and not subprocess.call(  # noqa: S603  our own command line
@@ -82,6 +94,7 @@ def create(environment: Environment) -> None:
         return
     command = [sys.executable, "-m", "venv", "--clear", str(environment.folder)]
     if not run(f"Creating {environment.title}", command, log=LOG):
+        check_space()
         version = "{}.{}".format(*sys.version_info[:2])
         raise BootstrapError(
             f"Python {version} could not make a virtual environment in {environment.folder}. "
@@ -132,6 +145,7 @@ def install(environment: Environment, *, uv: Path | None) -> None:
     flags = ["--no-input", "--disable-pip-version-check", "--progress-bar", "off"]
     words = [str(environment.python), "-m", "pip", "install", *flags, *cache, *locked]
     if not run(f"{title} with pip", words, log=LOG, environment=plain):
+        check_space()
         raise BootstrapError(
             f"The packages for {environment.title} could not be installed. "
             f"Is the network reachable and the disk not full? The reason is at the end of {LOG}."

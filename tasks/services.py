@@ -14,13 +14,13 @@ from django.db import transaction
 from django.db.models.functions import Now
 
 from accounts import relation
-from accounts.authority import Authority, Channel
+from accounts.authority import Authority, Capability, Channel
 from accounts.models import User
 from accounts.permissions import Origin, Verb, store_grant
 from agents.queries import get_usable_agent
 from audit.record import record
 from kaizen.kernel.clock import now
-from kaizen.kernel.errors import Conflict, Denied, Invalid
+from kaizen.kernel.errors import Conflict, Denied, Invalid, Missing
 from kaizen.kernel.jobs import enqueue
 from kaizen.kernel.text import make_storable
 from tasks.delegation import MOST_DAYS, compute_digest, read_agent
@@ -114,12 +114,12 @@ def revoke_consent(authority: Authority, *, task: Task) -> None:
 
 @transaction.atomic
 def pause(authority: Authority, *, task: Task) -> Task:
-    """Let no further due time start; what is running goes on.
+    """Let no further due time start; what is running goes on. Locks the task.
 
-    Locks the task. Raises Missing, Denied, Conflict.
+    Who may configure the organisation may pause any task of it. Raises Missing, Denied, Conflict.
     """
-    task = _lock(authority, task, Verb.CHANGE)
-    return _set_state(authority, task, Task.State.PAUSED)
+    verb = None if authority.may(Capability.CONFIGURE) else Verb.CHANGE
+    return _set_state(authority, _lock(authority, task, verb), Task.State.PAUSED)
 
 
 @transaction.atomic
@@ -187,11 +187,17 @@ def _set_state(authority: Authority, task: Task, state: Task.State) -> Task:
     return task
 
 
-def _lock(authority: Authority, task: Task, verb: Verb, *, is_archived_fine: bool = False) -> Task:
-    relation.get(authority, Task, task.pk, verb)
-    locked: Task = Task.objects.select_for_update().get(
-        organization_id=authority.organization_id, pk=task.pk
+def _lock(
+    authority: Authority, task: Task, verb: Verb | None, *, is_archived_fine: bool = False
+) -> Task:
+    """The task, locked. `verb` None: the caller's role answers for every task of the organisation."""
+    if verb is not None:
+        relation.get(authority, Task, task.pk, verb)
+    locked: Task | None = (
+        Task.objects.select_for_update().for_authority(authority).filter(pk=task.pk).first()
     )
+    if locked is None:
+        raise Missing
     if locked.state == Task.State.ARCHIVED and not is_archived_fine:
         raise Conflict("This task is archived.")
     return locked

@@ -15,6 +15,10 @@ from django.db import connections
 from pytest_django.plugin import DjangoDbBlocker
 
 from tests import servers
+from tests.providers.server import ModelServer
+from tests.providers.thread import serve_in_thread
+from tests.stack import RUNTIME_PYTHON, Stack
+from tests.world import Desk, make_desk
 
 SHARED = Path(__file__).resolve().parent.parent.parent / "shared"
 
@@ -53,3 +57,28 @@ def shared_data() -> Path:
     if not SHARED.is_dir():
         pytest.skip(f"no shared test data at {SHARED}")
     return SHARED
+
+
+@pytest.fixture
+def stack(committed_db: str) -> Iterator[Stack]:
+    """The product's processes around a database of this test's own; nothing is started yet."""
+    if not RUNTIME_PYTHON.exists():
+        pytest.skip("the runtime's own environment isn't built: make test builds it")
+    servers.valkey()
+    with Stack(committed_db) as running:
+        yield running
+
+
+@pytest.fixture
+def desk(stack: Stack) -> Desk:
+    """An organisation in a running product: web, runtime and worker."""
+    made = make_desk(stack)
+    stack.start("web", "runtime")
+    return made
+
+
+@pytest.fixture
+def model_server() -> Iterator[ModelServer]:
+    """The wire-true model server, on a thread of its own."""
+    with serve_in_thread() as server:
+        yield server

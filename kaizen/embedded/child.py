@@ -106,7 +106,7 @@ class Child:
         return self.process is not None and self.process.poll() is None
 
     def ask_to_stop(self) -> None:
-        """Ask the process, once, to finish what it is doing: Celery takes a second request amiss."""
+        """Ask the process, once, to finish what it does: Celery takes a second request amiss."""
         if self.is_running() and not self._asked and self.process is not None:
             self._asked = True
             self.process.terminate()

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from kaizen.embedded.account import Account
 from kaizen.embedded.environment import HOST, SUPERUSER_ROLE
-from kaizen.embedded.failures import LaunchError
+from kaizen.embedded.failures import LaunchError, disk_is_full
 
 logger = logging.getLogger("kaizen.up")
 
@@ -83,7 +83,7 @@ def _initialize(account: Account, draft: Path, arguments: list[str], character_t
     logger.warning("initdb with %s failed:\n%s", character_type, said)
     if "No space left on device" in said:
         shutil.rmtree(draft, ignore_errors=True)
-        raise LaunchError(f"The disk that holds {draft.parent} is full. Free some and start again.")
+        raise LaunchError(disk_is_full(draft.parent))
     return False
 
 

@@ -18,10 +18,15 @@ class LaunchError(Exception):
     """Something needed can't be started; the text is shown as it stands."""
 
 
+def disk_is_full(place: Path) -> str:
+    """Return the sentence for a full disk."""
+    return f"The disk that holds {place} is full. Free some space and start again."
+
+
 def explain_refusal(error: OSError, *, home: Path) -> str:
     """Turn what the operating system said into a sentence with a next step."""
     if error.errno in (errno.ENOSPC, errno.EDQUOT):
-        return f"The disk that holds {home} is full. Free some space and start again."
+        return disk_is_full(home)
     if error.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
         return f"{error.filename or home} can't be used by this account ({error.strerror})."
     if error.errno in (errno.EMFILE, errno.ENFILE):

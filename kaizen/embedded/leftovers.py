@@ -24,7 +24,6 @@ class Seen:
     """A running process as the operating system describes it."""
 
     number: int
-    group: int
     command: tuple[str, ...]
     folder: str
 
@@ -36,12 +35,11 @@ def look_at(number: int) -> Seen | None:
     here = PROC / str(number)
     try:
         words = (here / "cmdline").read_bytes().rstrip(b"\0").split(b"\0")
-        after_name = (here / "stat").read_text().rpartition(")")[2].split()
         folder = str((here / "cwd").readlink())
     except OSError:
         return None
     command = tuple(word.decode("utf-8", "replace") for word in words)
-    return Seen(number, int(after_name[2]), command, folder) if any(command) else None
+    return Seen(number, command, folder) if any(command) else None
 
 
 def _look_with_ps(number: int) -> Seen | None:
@@ -49,12 +47,12 @@ def _look_with_ps(number: int) -> Seen | None:
     if shutil.which("ps") is None:
         return None
     answer = subprocess.run(  # noqa: S603  our own command line
-        ["ps", "-o", "pgid=,command=", "-p", str(number)],  # noqa: S607
+        ["ps", "-o", "command=", "-p", str(number)],  # noqa: S607
         capture_output=True,
         text=True,
         check=False,
     ).stdout.split()
-    return Seen(number, int(answer[0]), tuple(answer[1:]), "") if len(answer) > 1 else None
+    return Seen(number, tuple(answer), "") if answer else None
 
 
 def describe(number: int) -> str:
@@ -63,21 +61,23 @@ def describe(number: int) -> str:
     return f"{' '.join(seen.command)} [{seen.folder}]" if seen else ""
 
 
-def find_group(group: int, *, command: Sequence[str], folder: Path) -> list[int]:
-    """Return the processes of a recorded group that still run that command in that folder."""
+def find_running(recorded: int, *, command: Sequence[str], folder: Path) -> list[int]:
+    """Return the processes that run exactly this command in exactly this folder.
+
+    All processes are looked at, since one may have been restarted after the record was written.
+    Where there is no /proc only the recorded one is.
+    """
     wanted = " ".join(command)
     return [
         seen.number
-        for seen in _look_at_all(group)
-        if seen.group == group
-        and " ".join(seen.command) == wanted
-        and seen.folder in ("", str(folder))
+        for seen in _look_at_all(recorded)
+        if " ".join(seen.command) == wanted and seen.folder in ("", str(folder))
     ]
 
 
-def _look_at_all(group: int) -> Iterator[Seen]:
+def _look_at_all(recorded: int) -> Iterator[Seen]:
     numbers = [int(entry) for entry in os.listdir(PROC) if entry.isdigit()] if PROC.is_dir() else []
-    for number in numbers or [group]:
+    for number in numbers or [recorded]:
         seen = look_at(number)
         if seen is not None:
             yield seen
@@ -93,7 +93,7 @@ def stop_process(number: int, *, first: signal.Signals, seconds: float) -> None:
     for wanted, patience in ((first, seconds), (signal.SIGKILL, 5.0)):
         try:
             os.kill(number, wanted)
-        except ProcessLookupError:
+        except (ProcessLookupError, PermissionError):
             return
         until = time.monotonic() + patience
         while is_running(number) and time.monotonic() < until:

@@ -20,7 +20,7 @@ from kaizen.embedded import roles
 from kaizen.embedded.account import AS_ROOT, Account, Way, choose_account
 from kaizen.embedded.cluster import bare_environment, check_version, find_installation, make_cluster
 from kaizen.embedded.environment import APP_ROLE, DATABASE, HOST, OWNER_ROLE, SUPERUSER_ROLE
-from kaizen.embedded.failures import LaunchError, tail
+from kaizen.embedded.failures import LaunchError, disk_is_full, tail
 from kaizen.embedded.leftovers import describe, stop_process
 from kaizen.embedded.ports import choose_port
 from kaizen.embedded.state import State
@@ -35,7 +35,7 @@ CHARACTER_TYPES = ("C.UTF-8", "en_US.UTF-8", "C")
 
 
 def reason_in(log: str) -> str:
-    """Return what the server called fatal, ready to follow a sentence; nothing when it said none."""
+    """Return what the server called fatal, ready to follow a sentence; else nothing."""
     fatal = [line.partition("FATAL:")[2].strip() for line in log.splitlines() if "FATAL:" in line]
     return f": {fatal[-1]}" if fatal else ""
 
@@ -103,9 +103,7 @@ class Postgres:
             said = tail(self.log, lines=20)
             logger.warning("postgres did not start:\n%s", said)
             if "No space left on device" in said:
-                raise LaunchError(
-                    f"The disk that holds {self.directory} is full. Free some and start again."
-                )
+                raise LaunchError(disk_is_full(self.directory))
             in_passing = ("lock file", "shared memory block", "could not bind", "in use")
             if time.monotonic() > give_up or not any(words in said for words in in_passing):
                 raise LaunchError(f"PostgreSQL does not start{reason_in(said)}. Log: {self.log}")
@@ -127,11 +125,14 @@ class Postgres:
 
     def create_roles_and_database(self, name: str = DATABASE) -> None:
         """Make the roles, the database and its extensions, or what is missing of them."""
-        with psycopg.connect(self.superuser_url(), autocommit=True) as connection:
-            roles.create_roles(connection, self._passwords)
-            roles.create_database(connection, name)
-        with psycopg.connect(self.superuser_url(name), autocommit=True) as connection:
-            roles.prepare_database(connection)
+        try:
+            with psycopg.connect(self.superuser_url(), autocommit=True) as connection:
+                roles.create_roles(connection, self._passwords)
+                roles.create_database(connection, name)
+            with psycopg.connect(self.superuser_url(name), autocommit=True) as connection:
+                roles.prepare_database(connection)
+        except psycopg.errors.DiskFull as error:
+            raise LaunchError(disk_is_full(self.directory)) from error
 
     def _attempt(self, account: Account, data: Path) -> bool:
         port = choose_port(self.state.get("postgres.port"))

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from kaizen.embedded.child import Child
-from kaizen.embedded.leftovers import find_group, is_running, stop_process
+from kaizen.embedded.leftovers import find_running, is_running, stop_process
 from kaizen.embedded.paths import Layout
 from kaizen.embedded.state import write_private
 
@@ -62,7 +62,7 @@ def write_record(layout: Layout, *, address: str, children: list[Child]) -> None
         "processes": [
             {
                 "name": child.spec.name,
-                "group": child.process.pid,
+                "number": child.process.pid,
                 "command": list(child.spec.command),
                 "folder": str(child.spec.folder),
             }
@@ -86,13 +86,13 @@ def sweep_leftovers(layout: Layout) -> list[str]:
     found: dict[int, str] = {}
     for entry in read_record(layout).get("processes", []):
         try:
-            name, group = str(entry["name"]), int(entry["group"])
+            name, number = str(entry["name"]), int(entry["number"])
             command, folder = [str(word) for word in entry["command"]], Path(entry["folder"])
         except (KeyError, TypeError, ValueError):
             continue
-        found |= dict.fromkeys(find_group(group, command=command, folder=folder), name)
+        found |= dict.fromkeys(find_running(number, command=command, folder=folder), name)
     for number in found:
-        with contextlib.suppress(ProcessLookupError):
+        with contextlib.suppress(ProcessLookupError, PermissionError):
             os.kill(number, signal.SIGTERM)
     until = time.monotonic() + ASKED_SECONDS
     while time.monotonic() < until and any(is_running(number) for number in found):

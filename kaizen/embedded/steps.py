@@ -81,7 +81,7 @@ class Step:
     def _read(self, stream: IO[str], is_output: bool) -> None:
         with stream:
             for line in stream:
-                text = line.rstrip()
+                text = line.rstrip().removeprefix("CommandError: ")
                 if is_output and self._keep_output:
                     self.output.append(text)
                 elif not is_output and (self._has_failed or text.startswith(TRACEBACK)):

@@ -300,9 +300,14 @@ class OrganizationAdmin(ScopedFields, ModelAdmin):
         try:
             with transaction.atomic():
                 return super().response_action(request, queryset)
+        except Missing:
+            messages.error(
+                request,
+                _("This needs a grant on the object. Give yourself one first; that is recorded."),
+            )
         except (Denied, Invalid, Conflict) as error:
             messages.error(request, error.message)
-            return HttpResponseRedirect(request.get_full_path())
+        return HttpResponseRedirect(request.get_full_path())
 
     def _is_id(self, text: str) -> bool:
         try:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 from uuid import UUID
 
 from django.db import connection
@@ -27,29 +28,35 @@ _ROW = """%(organization_key)s, s.key, d.key, c.key, d.acl_state = 'inherit'"""
 _FROM = """FROM retrieval_chunk c JOIN retrieval_document d ON d.id = c.document_id
     JOIN retrieval_source s ON s.id = d.source_id"""
 INSERT_VECTORS = f"""
-INSERT INTO retrieval_vector (organization_key, source_key, document_key, chunk_key, inherits, space_key, embedding)
+INSERT INTO retrieval_vector
+    (organization_key, source_key, document_key, chunk_key, inherits, space_key, embedding)
 SELECT {_ROW}, %(space)s, n.value::halfvec
 {_FROM} JOIN unnest(%(chunks)s::uuid[], %(values)s::text[]) AS n (id, value) ON n.id = c.id
-"""  # noqa: S608  only constants of this module are put in
+"""
 INSERT_LEXEMES = f"""
-INSERT INTO retrieval_lexeme (organization_key, source_key, document_key, chunk_key, inherits, lexemes)
+INSERT INTO retrieval_lexeme
+    (organization_key, source_key, document_key, chunk_key, inherits, lexemes)
 SELECT {_ROW}, retrieval_lexemes(%(title)s, n.headings, n.value)
-{_FROM} JOIN unnest(%(chunks)s::uuid[], %(headings)s::text[], %(values)s::text[]) AS n (id, headings, value)
-    ON n.id = c.id
-"""  # noqa: S608
+{_FROM} JOIN unnest(%(chunks)s::uuid[], %(headings)s::text[], %(values)s::text[])
+    AS n (id, headings, value) ON n.id = c.id
+"""
 DELETE_VECTORS = f"""
-DELETE FROM retrieval_vector WHERE organization_key = %(organization_key)s AND space_key IN ({_SPACES})
+DELETE FROM retrieval_vector
+WHERE organization_key = %(organization_key)s AND space_key IN ({_SPACES})
     AND document_key = %(document)s
 """  # noqa: S608
-DELETE_LEXEMES = """ DELETE FROM retrieval_lexeme WHERE organization_key = %(organization_key)s AND
-document_key = %(document)s
+DELETE_LEXEMES = """
+DELETE FROM retrieval_lexeme WHERE organization_key = %(organization_key)s
+    AND document_key = %(document)s
 """
 INHERIT_VECTORS = f"""
-UPDATE retrieval_vector SET inherits = %(inherits)s WHERE organization_key = %(organization_key)s
+UPDATE retrieval_vector SET inherits = %(inherits)s
+WHERE organization_key = %(organization_key)s
     AND space_key IN ({_SPACES}) AND document_key = %(document)s
 """  # noqa: S608
 INHERIT_LEXEMES = """
-UPDATE retrieval_lexeme SET inherits = %(inherits)s WHERE organization_key = %(organization_key)s
+UPDATE retrieval_lexeme SET inherits = %(inherits)s
+WHERE organization_key = %(organization_key)s
     AND document_key = %(document)s
 """
 
@@ -134,6 +141,7 @@ def ensure_space(organization_id: UUID, embedder: Embedder) -> EmbeddingSpace:
     if space is not None:
         return space
     details = {"digest": embedder.digest, "dimension": embedder.dimension}
+    active: EmbeddingSpace
     active, is_new = EmbeddingSpace.objects.get_or_create(
         organization_id=organization_id,
         state=EmbeddingSpace.State.ACTIVE,
@@ -155,7 +163,7 @@ def own_headings(title: str, heading_path: Sequence[str]) -> list[str]:
     return list(heading_path[1:] if heading_path and heading_path[0] == title else heading_path)
 
 
-def _parameters(document: Document) -> dict[str, object]:
+def _parameters(document: Document) -> dict[str, Any]:
     return {
         "organization": document.organization_id,
         "organization_key": document.organization.key,

@@ -1,6 +1,6 @@
 """From the bytes of one file to a document of blocks, or one sentence why not.
 
-Promises: the content decides what a file is, never its name alone; Markdown and text are read
+Promises: the content decides what a file is, never its name alone; short Markdown and text are read
 here, everything else in the limited parser process; a result has text, all of it storable, within
 the limits.
 """
@@ -29,9 +29,11 @@ from retrieval.ingest.sniff import find_kind
 __all__ = ["MAX_UPLOAD_BYTES", "Block", "ParseFailure", "ParseLimits", "Parsed", "parse"]
 
 _IN_PROCESS = {"markdown", "text"}
+# Reading Markdown takes linear time, but a hostile megabyte takes seconds: larger ones get the
+# clock of the parser process too.
+_LARGEST_IN_PROCESS = 1_000_000
 _LONGEST_HEADING = 300
 _LONGEST_TITLE = 300
-_SURROGATES = re.compile("[\ud800-\udfff]")
 _DEFAULT_LIMITS = ParseLimits()
 
 
@@ -56,7 +58,10 @@ def parse(
         raise ParseFailure("empty" if not data else "no_text", "The file is empty.")
     kind = find_kind(data, name=name, media_type=media_type)
     file = FileToParse(data, kind, name, _charset_of(media_type), limits)
-    draft = read_file(file) if kind in _IN_PROCESS else (pool or parser_pool()).parse(file)
+    if kind in _IN_PROCESS and len(data) <= _LARGEST_IN_PROCESS:
+        draft = read_file(file)
+    else:
+        draft = (pool or parser_pool()).parse(file)
     return _settle(draft, name=name)
 
 

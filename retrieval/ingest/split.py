@@ -63,6 +63,22 @@ class Measure:
         return self._last[1]
 
 
+def _grouped(pieces: Iterable[tuple[str, str]], measure: Measure) -> Iterator[tuple[str, str]]:
+    """Tiny neighbours as one piece, so that counting is paid per group, not per row or dot."""
+    # No script takes more than three tokens a character, so what is this short always fits.
+    shortest = measure.max_tokens // 4
+    group, group_joiner = "", ""
+    for piece, joiner in pieces:
+        if group and len(group) + len(joiner) + len(piece) <= shortest:
+            group += joiner + piece
+            continue
+        if group:
+            yield group, group_joiner
+        group, group_joiner = piece, joiner
+    if group:
+        yield group, group_joiner
+
+
 def split_block(block: Block, measure: Measure) -> Iterator[tuple[str, str]]:
     """Pieces of a block, each with what joins it to the piece before."""
     if measure.fits(block.text):
@@ -70,9 +86,9 @@ def split_block(block: Block, measure: Measure) -> Iterator[tuple[str, str]]:
     elif block.kind == "table":
         yield from _split_table(block.text, measure)
     elif block.kind in ("list", "code"):
-        yield from _split_lines(block.text.split("\n"), measure)
+        yield from _grouped(_split_lines(block.text.split("\n"), measure), measure)
     else:
-        yield from _split_prose(block.text, measure)
+        yield from _grouped(_split_prose(block.text, measure), measure)
 
 
 def last_sentence(text: str) -> str:
@@ -92,7 +108,8 @@ def _split_table(text: str, measure: Measure) -> Iterator[tuple[str, str]]:
         return
     head_size = measure.size(head)
     table, size = head, head_size
-    for row in lines[2:]:
+    rows = ((line, "\n") for line in lines[2:])
+    for row, _ in _grouped(rows, measure):
         row_size = measure.size(row)
         joined = measure.joined_size(table, size, "\n", row, row_size)
         if joined is None and table != head:
@@ -111,7 +128,7 @@ def _split_lines(lines: Iterable[str], measure: Measure) -> Iterator[tuple[str, 
     for line in lines:
         if not line.strip():
             continue
-        if measure.fits(line):
+        if 4 * len(line) <= measure.max_tokens or measure.fits(line):
             yield line, "\n"
         else:
             joiner = "\n"
@@ -138,7 +155,7 @@ def _split_words(sentence: str, joiner: str, measure: Measure) -> Iterator[tuple
     sentence = sentence.strip()
     if not sentence:
         return
-    if measure.fits(sentence):
+    if 4 * len(sentence) <= measure.max_tokens or measure.fits(sentence):
         yield sentence, joiner
         return
     run: list[str] = []

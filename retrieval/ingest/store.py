@@ -203,7 +203,7 @@ def _give_sign(claim: _Claim, progress: str) -> None:
 
 def _claimed(claim: _Claim) -> Document:
     """The claimed document, locked. Raises _ClaimLost when it is no longer this worker's."""
-    document = (
+    document: Document | None = (
         Document.objects.select_for_update(no_key=True)
         .filter(
             pk=claim.document_id,

@@ -2,10 +2,11 @@
 
 import django.contrib.postgres.fields
 import django.db.models.deletion
-import kaizen.kernel.clock
-import kaizen.kernel.models
 from django.conf import settings
 from django.db import migrations, models
+
+import kaizen.kernel.clock
+import kaizen.kernel.models
 
 
 class Migration(migrations.Migration):

@@ -28,15 +28,15 @@ def layout(tmp_path: Path) -> Layout:
     return layout
 
 
-def record(layout: Layout, *, group: int, command: list[str]) -> None:
+def record(layout: Layout, *, number: int, command: list[str]) -> None:
     """Write the record of an earlier run with one process."""
-    entry = {"name": "worker", "group": group, "command": command, "folder": str(layout.root)}
+    entry = {"name": "worker", "number": number, "command": command, "folder": str(layout.root)}
     layout.running.write_text(json.dumps({"address": "http://x/", "processes": [entry]}))
 
 
 def test_process_of_a_killed_run_is_ended(layout: Layout) -> None:
     left = subprocess.Popen(SLEEP, cwd=layout.root, start_new_session=True)
-    record(layout, group=left.pid, command=SLEEP)
+    record(layout, number=left.pid, command=SLEEP)
     # The real leftover was adopted by init; here it is our child, so it must be waited for.
     assert sweep_leftovers_while_waiting(layout, left) == ["worker"]
     assert not layout.running.exists()
@@ -49,9 +49,15 @@ def sweep_leftovers_while_waiting(layout: Layout, process: subprocess.Popen[byte
     return names
 
 
+def test_process_restarted_after_the_record_was_written_is_ended(layout: Layout) -> None:
+    left = subprocess.Popen(SLEEP, cwd=layout.root, start_new_session=True)
+    record(layout, number=2**22 + 1, command=SLEEP)
+    assert sweep_leftovers_while_waiting(layout, left) == ["worker"]
+
+
 def test_stranger_with_a_reused_number_is_left_alone(layout: Layout) -> None:
     stranger = subprocess.Popen(SLEEP, cwd=layout.root, start_new_session=True)
-    record(layout, group=stranger.pid, command=["python", "-m", "celery", "worker"])
+    record(layout, number=stranger.pid, command=["python", "-m", "celery", "worker"])
     assert sweep_leftovers(layout) == []
     assert stranger.poll() is None
     stranger.kill()
@@ -60,7 +66,7 @@ def test_stranger_with_a_reused_number_is_left_alone(layout: Layout) -> None:
 
 def test_same_command_in_another_folder_is_left_alone(layout: Layout) -> None:
     stranger = subprocess.Popen(SLEEP, cwd="/", start_new_session=True)
-    record(layout, group=stranger.pid, command=SLEEP)
+    record(layout, number=stranger.pid, command=SLEEP)
     assert sweep_leftovers(layout) == []
     assert stranger.poll() is None
     stranger.kill()

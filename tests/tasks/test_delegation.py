@@ -1,4 +1,6 @@
-"""Authority for unattended work is proven at the instant, or refused with the reason; nothing stands in for it."""
+"""Authority for unattended work is proven at the instant, or refused with the reason; nothing
+stands in for it.
+"""
 
 from __future__ import annotations
 

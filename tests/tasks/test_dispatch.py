@@ -107,7 +107,7 @@ def test_a_schedule_gone_bad_pauses_its_task_and_lets_the_others_run(world: Worl
     assert (bad.state, bad.next_due_at) == ("paused", None)
 
 
-def test_two_schedulers_make_one_occurrence(committed_db: str) -> None:
+def test_k62_two_schedulers_make_one_occurrence_of_each_due_time(committed_db: str) -> None:
     task = due_task(make_world(), cron="* * * * *")
     barrier = threading.Barrier(2)
     made: list[int] = []

@@ -1,4 +1,6 @@
-"""Saving a task is agreeing to it: what is stored, what is refused, and that a refusal stores nothing."""
+"""Saving a task is agreeing to it: what is stored, what is refused, and that a refusal stores
+nothing.
+"""
 
 from __future__ import annotations
 
@@ -257,3 +259,13 @@ def test_the_list_shows_the_callers_tasks_in_one_query(
     ]
     assert views[0].schedule_words == "Every Monday at 08:00"
     assert queries.view_tasks(queries.list_tasks(authority_of(world.admin))) == []
+
+
+def test_an_admin_pauses_any_task_of_the_organisation_and_none_of_another(world: World) -> None:
+    task = save(world)
+    foreign = make_world()
+    with pytest.raises(Missing):
+        services.pause(authority_of(foreign.admin), task=task)
+    task.refresh_from_db()
+    assert task.state == "active"
+    assert services.pause(authority_of(world.admin), task=task).state == "paused"

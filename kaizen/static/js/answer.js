@@ -2,6 +2,8 @@
 import { copyOf, say, word } from "./words.js";
 
 const ENDED = new Set(["succeeded", "failed", "cancelled"]);
+/** Block element -> the HTML it was given; the browser's own serialisation may differ. */
+const given = new WeakMap();
 
 export class Answer {
   constructor(element) {
@@ -67,11 +69,9 @@ export class Answer {
     }
     element.dataset.offset = String(offset);
     element.className = open ? "block is-open" : "block";
-    if (element.dataset.html !== html) {
+    if (given.get(element) !== html) {
       element.innerHTML = html; // The server's one sanitiser made it.
-      element.dataset.html = "";
-      this.htmlOf ??= new Map();
-      this.htmlOf.set(block, html);
+      given.set(element, html);
     }
     this.body.classList.remove("is-empty");
     this.live(word("writing"));

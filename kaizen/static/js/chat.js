@@ -187,6 +187,7 @@ class Chat {
   }
 
   async copy(answer, button) {
+    if (!navigator.clipboard) return; // Only over https or on this machine.
     const label = button.querySelector("[data-copy-text]");
     const before = label.textContent;
     await navigator.clipboard.writeText(answer.querySelector(".answer-body").innerText);

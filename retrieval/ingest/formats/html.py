@@ -64,7 +64,11 @@ def read_markup(markup: str, limits: ParseLimits) -> tuple[str, str, list[Block]
     # right.
     source = markup.replace("\x00", "\ufffd").encode("utf-8", "replace")
     parser = etree.HTMLParser(
-        encoding="utf-8", no_network=True, remove_comments=True, remove_pis=True
+        encoding="utf-8",
+        no_network=True,
+        remove_comments=True,
+        remove_pis=True,
+        huge_tree=True,
     )
     try:
         root = etree.fromstring(source, parser)
@@ -75,7 +79,10 @@ def read_markup(markup: str, limits: ParseLimits) -> tuple[str, str, list[Block]
     title = _squeeze("".join(next(root.iter("title"), etree.Element("title")).itertext()))
     walker = _Walker(limits)
     walker.walk(_main_part(root))
-    return title, (root.get("lang") or "").strip(), walker.blocks.finish(), walker.blocks.warnings()
+    warnings = walker.blocks.warnings()
+    if any(entry.type_name == "ERR_RESOURCE_LIMIT" for entry in parser.error_log):
+        warnings.append("The page is nested too deeply; not all of it was read.")
+    return title, (root.get("lang") or "").strip(), walker.blocks.finish(), warnings
 
 
 def _main_part(root: etree._Element) -> etree._Element:

@@ -34,6 +34,15 @@ _MAIN_PARTS: tuple[tuple[str, OfficeKind], ...] = (
     ("spreadsheetml.sheet.main+xml", "xlsx"),
     ("ms-excel.sheet.macroEnabled.main+xml", "xlsx"),
 )
+# What the standard library lets escape for damaged archives.
+_DAMAGES = (
+    zipfile.BadZipFile,
+    zlib.error,
+    struct.error,
+    EOFError,
+    NotImplementedError,
+    ValueError,
+)
 _UNPACKED = "This file is too large when unpacked, far beyond its size on disk. It wasn't read."
 _DAMAGED = "This file is damaged: its archive can't be read."
 
@@ -51,7 +60,7 @@ def open_package(data: bytes, limits: ParseLimits) -> Iterator[zipfile.ZipFile]:
         with zipfile.ZipFile(io.BytesIO(data)) as package:
             _check_sizes(package, limits)
             yield package
-    except (zipfile.BadZipFile, zlib.error, EOFError, struct.error, NotImplementedError) as error:
+    except _DAMAGES as error:
         raise ParseFailure("corrupt", _DAMAGED) from error
 
 
@@ -130,7 +139,7 @@ def _check_prologue(chunks: Iterator[bytes] | list[bytes]) -> None:
             parser.Parse(chunk)
     except _PrologueEnds:
         return
-    except expat.ExpatError:
+    except (expat.ExpatError, LookupError):
         # Not our question: whoever needs this part will say that it is damaged.
         return
 

@@ -24,7 +24,7 @@ def read(file: FileToParse) -> Draft:
     """
     try:
         return _read(file)
-    except DependencyError as error:
+    except (DependencyError, NotImplementedError) as error:
         raise ParseFailure(
             "encrypted", "This PDF is encrypted in a way that can't be read here."
         ) from error

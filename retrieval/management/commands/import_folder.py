@@ -1,8 +1,9 @@
 """`import_folder PATH --organization SLUG --source NAME`: make a source hold what a folder holds.
 
-Promises: unchanged files are left alone, changed ones replaced, files gone from the folder deleted from the source;
-what can't be read is named with its reason. Reads in this process, so no worker needs to run.
-Not for: anything but an operator at the machine; it acts as a member and has that member's rights.
+Promises: unchanged files are left alone, changed ones replaced, files gone from the folder deleted
+from the source; what can't be read is named with its reason. Reads in this process, so no worker
+needs to run. Not for: anything but an operator at the machine; it acts as a member and has that
+member's rights.
 """
 
 from __future__ import annotations
@@ -34,7 +35,22 @@ from retrieval.models import Document, Source
 from retrieval.services import create_source, delete_document, upload
 
 ENDINGS = frozenset(
-    ".md .markdown .txt .rst .log .html .htm .pdf .docx .pptx .xlsx .csv .tsv .eml".split()
+    [
+        ".md",
+        ".markdown",
+        ".txt",
+        ".rst",
+        ".log",
+        ".html",
+        ".htm",
+        ".pdf",
+        ".docx",
+        ".pptx",
+        ".xlsx",
+        ".csv",
+        ".tsv",
+        ".eml",
+    ]
 )
 _EVERY = 25
 _LONGEST_LINE = 78
@@ -82,11 +98,23 @@ class Command(BaseCommand):
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument("path", type=Path)
-        parser.add_argument("--organization", required=True, help="the organisation's name in addresses")
-        parser.add_argument("--source", required=True, help="name of the source; made if it isn't there")
-        parser.add_argument("--as", dest="email", help="act as this member; an owner is taken where none is named")
-        parser.add_argument("--everyone", action="store_true", help="let everyone in the organisation see the source")
-        parser.add_argument("--threads", type=int, default=1, choices=(1, 2), help="files read at the same time")
+        parser.add_argument(
+            "--organization", required=True, help="the organisation's name in addresses"
+        )
+        parser.add_argument(
+            "--source", required=True, help="name of the source; made if it isn't there"
+        )
+        parser.add_argument(
+            "--as", dest="email", help="act as this member; an owner is taken where none is named"
+        )
+        parser.add_argument(
+            "--everyone",
+            action="store_true",
+            help="let everyone in the organisation see the source",
+        )
+        parser.add_argument(
+            "--threads", type=int, default=1, choices=(1, 2), help="files read at the same time"
+        )
 
     def handle(self, *args: Any, **options: Any) -> None:
         folder: Path = options["path"]
@@ -152,7 +180,9 @@ class Command(BaseCommand):
 
 
 def list_files(folder: Path) -> list[str]:
-    """The files of a folder that can be read, as paths relative to it; hidden ones and links outside left out."""
+    """The files of a folder that can be read, as paths relative to it; hidden ones and links
+    outside left out.
+    """
     root = folder.resolve()
     found = []
     for file in folder.rglob("*"):
@@ -168,7 +198,10 @@ def list_files(folder: Path) -> list[str]:
 def import_file(
     authority: Authority, source: Source, *, folder: Path, name: str
 ) -> Ingested | None:
-    """Store and read one file; None when it was there already. What is refused comes back as failed."""
+    """Store and read one file; None when it was there already.
+
+    What is refused comes back as failed.
+    """
     try:
         data = (folder / name).read_bytes()
         with scope(authority):
@@ -213,7 +246,10 @@ def _count(tally: Tally, name: str, ingested: Ingested | None) -> None:
 
 
 def _delete_gone(authority: Authority, source: Source, files: list[str], tally: Tally) -> None:
-    """Delete what an earlier import brought and the folder no longer holds. Uploads by hand have no path and stay."""
+    """Delete what an earlier import brought and the folder no longer holds.
+
+    Uploads by hand have no path and stay.
+    """
     gone = Document.objects.filter(source=source, deleted_at=None).exclude(path="")
     for document in gone.exclude(external_id__in=files):
         with scope(authority):
@@ -245,4 +281,3 @@ def _find_source(authority: Authority, *, name: str, everyone: bool) -> Source:
             team = get_everyone(authority.organization_id)
             grant(authority, principal=team, verb=Verb.VIEW, obj=source)
     return source
-

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 
 from retrieval.ingest.contract import MAX_UPLOAD_BYTES, ParseFailure, ParseLimits
@@ -109,10 +111,38 @@ def test_html_loses_scripts_menus_and_hidden_parts() -> None:
     ]
 
 
-def test_html_nested_a_hundred_thousand_deep_does_no_harm() -> None:
+def test_html_nested_a_hundred_thousand_deep_is_read_as_far_as_it_goes() -> None:
     page = b"<p>before</p>" + b"<div>" * 100_000 + b"deep"
 
-    assert outline(page, "deep.html")[0] == ("paragraph", "before")
+    parsed = parse(page, name="deep.html")
+
+    assert [block.text for block in parsed.blocks] == ["before"]
+    assert parsed.warnings == ("The page is nested too deeply; not all of it was read.",)
+
+
+def test_html_with_a_thousand_tags_left_open_is_read_to_its_end() -> None:
+    page = b"<p>before</p>" + b"<div>" * 1_000 + b"deep"
+
+    assert outline(page, "open.html") == [("paragraph", "before"), ("paragraph", "deep")]
+
+
+def test_long_markdown_is_read_in_the_parser_process() -> None:
+    parsed = parse(b"# A\n\n" + b"Some words here.\n\n" * 70_000, name="long.md")
+
+    assert (parsed.title, len(parsed.blocks)) == ("A", 70_001)
+    with pytest.raises(ParseFailure, match="timed_out"):
+        parse(b"**a " * 2_000_000, name="hostile.md", limits=ParseLimits(seconds=0.1))
+
+
+@pytest.mark.parametrize("make", [samples.docx, samples.pptx, samples.xlsx, samples.eml])
+def test_damaged_files_fail_with_a_code_or_are_read(make: Callable[[], bytes]) -> None:
+    whole = make()
+    for at in range(40, len(whole), max(1, len(whole) // 25)):
+        for damaged in (whole[:at], whole[:at] + b"\xff\x00<" + whole[at + 3 :]):
+            try:
+                assert parse(damaged, name="file").blocks
+            except ParseFailure as failure:
+                assert failure.code in ("corrupt", "unsupported", "no_text", "encrypted")
 
 
 def test_pdf_has_pages_and_a_title() -> None:
