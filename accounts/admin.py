@@ -77,8 +77,7 @@ class InviteForm(OrganizationForm):
 
 @admin.register(Membership, site=site)
 class MembershipAdmin(OrganizationAdmin):
-    """Members: invited by e-mail, given a role, suspended. The person's own data isn't edited here.
-    """
+    """Members: invited by e-mail, given a role, suspended. The person's own data isn't edited here."""
 
     capability = PEOPLE
     group = "people"
@@ -238,12 +237,6 @@ class TeamAdmin(OrganizationAdmin):
     def response_delete(self, request: HttpRequest, obj_display: str, obj_id: Any) -> HttpResponse:
         messages.success(request, _("The team was deleted."))
         return HttpResponseRedirect(reverse("admin:accounts_team_changelist"))
-
-    def render_change_form(
-        self, request: HttpRequest, context: dict[str, Any], *args: Any, **kwargs: Any
-    ) -> Any:
-        context["show_delete"] = False  # Offered beside "History", by the public id.
-        return super().render_change_form(request, context, *args, **kwargs)
 
 
 @admin.register(Project, site=site)

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from uuid import UUID
 
-from django.db.models import F
+from django.db.models import F, QuerySet
 from django.db.models.functions import Now
 
 from accounts.models import ApiKey, Membership, Organization, Role, User
@@ -168,5 +168,5 @@ def from_key(secret: str, *, slug: str) -> Authority:
     return authority
 
 
-def _memberships():  # type: ignore[no-untyped-def]
+def _memberships() -> QuerySet[Membership]:
     return Membership.objects.select_related("organization", "user")

@@ -55,7 +55,7 @@ class Origin(models.TextChoices):
     SHARE = "share", "shared by a member"
 
 
-def verbs_of(model_name: str) -> list[tuple[str, str]]:
+def verbs_of(model_name: str) -> list[Any]:
     """The `Meta.permissions` of a grantable model: one per verb."""
     return [(f"{verb}_{model_name}", f"Can {verb} {model_name}") for verb in Verb]
 
@@ -252,7 +252,7 @@ def grantable_models() -> dict[str, type[models.Model]]:
 
 def _row(principal: User | Team, obj: models.Model) -> tuple[type[models.Model], dict[str, Any]]:
     if hasattr(principal, "group_ptr_id"):
-        if principal.organization_id != obj.organization_id:  # type: ignore[attr-defined]
+        if principal.organization_id != obj.organization_id:  # type: ignore[attr-defined,union-attr]
             raise Invalid("That team belongs to another organisation.")
         return team_grants_of(type(obj)), {"group_id": principal.group_ptr_id}
     return user_grants_of(type(obj)), {"user_id": principal.pk}

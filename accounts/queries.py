@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from uuid import UUID
+
 from django.contrib.auth.models import AnonymousUser
 
 from accounts.authority import Authority
@@ -23,7 +25,7 @@ def list_memberships(user: User | AnonymousUser) -> list[Membership]:
     )
 
 
-def get_everyone(organization_id: object) -> Team:
+def get_everyone(organization_id: UUID) -> Team:
     """The team that stands for everyone in an organisation."""
     return Team.objects.get(organization_id=organization_id, kind=Team.Kind.EVERYONE)
 

@@ -58,7 +58,8 @@ def granted(authority: Authority, model: type[models.Model], verb: Verb) -> Frag
 def visible(authority: Authority, model: type[M], verb: Verb = Verb.VIEW) -> models.QuerySet[M]:
     """The objects of `model` on which the caller holds `verb`, as a queryset to build on."""
     fragment = granted(authority, model, verb)
-    target = user_grants_of(model)._meta.get_field("content_object").target_field.name  # type: ignore[union-attr]
+    grants: Any = user_grants_of(model)
+    target = grants._meta.get_field("content_object").target_field.name
     return model._default_manager.filter(
         organization_id=authority.organization_id,
         **{f"{target}__in": RawSQL(fragment.sql, fragment.params)},  # noqa: S611  parameters are bound

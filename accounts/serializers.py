@@ -63,7 +63,9 @@ class TeamOut(serializers.ModelSerializer[Team]):
 
     id = serializers.UUIDField(source="uuid")
     name = serializers.CharField(source="label")
-    parent = serializers.UUIDField(source="parent.uuid", default=None, allow_null=True)
+    parent = serializers.UUIDField(  # type: ignore[assignment]
+        source="parent.uuid", default=None, allow_null=True
+    )
 
     class Meta:
         model = Team
@@ -74,7 +76,9 @@ class TeamIn(serializers.Serializer[Any]):
     """A new team."""
 
     name = serializers.CharField(max_length=120)
-    parent = serializers.UUIDField(required=False, allow_null=True, default=None)
+    parent = serializers.UUIDField(  # type: ignore[assignment]
+        required=False, allow_null=True, default=None
+    )
 
 
 class ProjectOut(serializers.ModelSerializer[Project]):
@@ -149,7 +153,7 @@ class GrantOut(serializers.Serializer[Any]):
 
     principal = serializers.ChoiceField(choices=["person", "team", "everyone"])
     principal_id = serializers.UUIDField()
-    label = serializers.CharField()
+    label = serializers.CharField()  # type: ignore[assignment]
     verb = serializers.ChoiceField(choices=[verb.value for verb in Verb])
     origin = serializers.ChoiceField(choices=Origin.choices)
     granted_at = serializers.DateTimeField()

@@ -130,10 +130,20 @@ def ensure_extractive(organization_id: UUID) -> LanguageModel:
     """The built-in model of an organisation, made on first use; the default until an admin sets
     another.
     """
+    found = (
+        LanguageModel.objects.filter(
+            organization_id=organization_id, provider__kind=ModelProvider.Kind.EXTRACTIVE
+        )
+        .select_related("provider")
+        .order_by("created_at", "id")
+        .first()
+    )
+    if found is not None:
+        return found
     provider, _ = ModelProvider.objects.get_or_create(
         organization_id=organization_id,
+        name="Built in",
         kind=ModelProvider.Kind.EXTRACTIVE,
-        defaults={"name": "Built in"},
     )
     model, _ = LanguageModel.objects.get_or_create(
         organization_id=organization_id,

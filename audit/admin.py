@@ -134,9 +134,3 @@ class AuditLinkAdmin(ReadOnlyAdmin):
     list_display = ("seq", "event_id", "sealed_at", "hash")
     ordering = ("-seq",)
     fields = ("seq", "event_id", "previous", "hash", "sealed_at")
-
-    def render_change_form(
-        self, request: HttpRequest, context: dict[str, Any], *args: Any, **kwargs: Any
-    ) -> Any:
-        context["show_history"] = False
-        return super().render_change_form(request, context, *args, **kwargs)

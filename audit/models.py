@@ -57,6 +57,9 @@ class AuditPersonal(models.Model):
     class Meta:
         default_permissions = ()
 
+    def __str__(self) -> str:
+        return str(self.event_id)
+
 
 class AuditPending(models.Model):
     """Events that are not sealed yet. Inserted with the event, deleted by the sealer."""
@@ -70,6 +73,9 @@ class AuditPending(models.Model):
         indexes: ClassVar = [
             models.Index(fields=["organization_id", "event_id"], name="audit_pending_order")
         ]
+
+    def __str__(self) -> str:
+        return str(self.event_id)
 
 
 class AuditLink(AppendOnlyModel):
@@ -91,3 +97,6 @@ class AuditLink(AppendOnlyModel):
                 fields=["organization_id", "previous"], name="audit_link_no_fork"
             ),
         ]
+
+    def __str__(self) -> str:
+        return f"{self.seq} {self.event_id}"

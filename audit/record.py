@@ -100,6 +100,7 @@ def personal_digest(salt: str, personal: Mapping[str, Any]) -> str:
     ).hexdigest()
 
 
+@transaction.atomic(savepoint=False)
 def _insert(
     *,
     organization_id: UUID,

@@ -46,7 +46,7 @@ from conversations import leases, turns
 from conversations.active import ActiveRun, end_run, load_gate
 from conversations.leases import Lease
 from kaizen.kernel import bells
-from kaizen.kernel.errors import KaizenError
+from kaizen.kernel.errors import KaizenError, Unavailable
 from kaizen.kernel.threads import in_database
 
 logger = logging.getLogger(__name__)
@@ -55,7 +55,7 @@ UNAUTHENTICATED, BAD_FRAME = 4401, 4400
 NOT_TAKEN = frozenset({"busy", "draining"})
 
 
-class BridgeConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]
+class BridgeConsumer(AsyncWebsocketConsumer):
     """One connected runtime."""
 
     async def connect(self) -> None:
@@ -134,16 +134,24 @@ class BridgeConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]
     async def _claim_one(self) -> bool:
         try:
             lease = await in_database(leases.claim)
+            gate = None if lease is None else await in_database(load_gate, lease)
         except DatabaseError:
             logger.warning("no run could be claimed: the database doesn't answer")
             return False
-        if lease is None:
+        if lease is None or gate is None:
             return False
-        gate = await in_database(load_gate, lease)
         active = ActiveRun(gate)
         self.runs[lease.run_id] = active
+        self._spawn(self._begin(active))
+        return True
+
+    async def _begin(self, active: ActiveRun) -> None:
+        """Hand a claimed run to the runtime. A run that can't be begun ends, and holds up no
+        other.
+        """
+        lease = active.gate.lease
         try:
-            start = await in_database(gate.start)
+            start = await in_database(active.gate.start)
         except (LeaseLost, KaizenError) as error:
             await self._end(
                 active,
@@ -156,11 +164,13 @@ class BridgeConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]
                     step=0,
                 ),
             )
-            return True
+            return
+        except Exception:
+            await self._close_run(active)
+            raise
         await active.open()
         self._spawn(self._watch_stop(active))
         await self._send(start)
-        return True
 
     async def _watch_stop(self, active: ActiveRun) -> None:
         """Stop the run as soon as somebody asks for it."""
@@ -244,6 +254,8 @@ class BridgeConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]
             return ErrorReply(
                 request_id=frame.request_id, code=error.code, message=error.message, retry=False
             )
+        except DatabaseError:
+            return self._unavailable(active, frame.request_id)
         stop: Any = reply.stop_reason if reply.stop_reason != "stop" else "end"
         return ModelReply(
             request_id=frame.request_id,
@@ -252,7 +264,7 @@ class BridgeConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]
             text=reply.text[: protocol.MAX_TEXT],
             tool_calls=tuple(
                 ToolCall(
-                    call_id=use.id or f"call-{index}",
+                    call_id=use.id[:128] or f"call-{index}",
                     name=use.name[:200],
                     arguments=use.arguments_raw[: protocol.MAX_ARGUMENTS],
                 )
@@ -282,6 +294,9 @@ class BridgeConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]
                 )
             )
             return
+        except DatabaseError:
+            await self._send(self._unavailable(active, frame.request_id))
+            return
         outcome: Any = result.outcome
         await self._send(
             ToolReply(
@@ -292,6 +307,21 @@ class BridgeConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]
                 empty=result.empty,
                 summary=result.summary,
             )
+        )
+
+    def _unavailable(self, active: ActiveRun, request_id: str) -> ErrorReply:
+        """The database didn't answer: nothing counts as done, the same request may come again."""
+        error = Unavailable()
+        active.problem = (error.code, error.message)
+        logger.warning(
+            "run %s: a request failed in the database", active.gate.facts.run_id, exc_info=True
+        )
+        return ErrorReply(
+            request_id=request_id,
+            code=error.code,
+            message=error.message,
+            retry=True,
+            retry_after=float(error.retry_after),
         )
 
     async def _finish(self, frame: Finish) -> None:

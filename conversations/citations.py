@@ -7,8 +7,9 @@ reading; what can't be seen any more is dropped, and words taken from it are cov
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
+from typing import Any
 from uuid import UUID
 
 from accounts.authority import Authority
@@ -55,18 +56,15 @@ def resolve(authority: Authority, conversation: Conversation) -> Citations:
     """The citations of a conversation as the caller may see them in this statement."""
     chunk_of: dict[str, UUID] = {}
     shown: dict[UUID, set[UUID]] = {}
-    runs = Run.objects.filter(conversation=conversation).values_list("id", flat=True)
-    calls = ToolCall.objects.filter(
-        organization_id=authority.organization_id, run_id__in=runs, record__isnull=False
-    ).values_list("run_id", "record")
     earlier: set[UUID] = set()
-    for run_id, record in calls.order_by("started_at", "id"):
-        for passage in record.get("passages", ()):
-            chunk = UUID(passage["chunk"])
-            chunk_of[passage["cite"]] = chunk
-            earlier.add(chunk)
-        # Later runs read earlier answers too, so they may have taken words from what those had
-        # read.
+    for run_id, records in _records_by_run(conversation).items():
+        for record in records:
+            for passage in record.get("passages", ()):
+                chunk = UUID(passage["chunk"])
+                chunk_of[passage["cite"]] = chunk
+                earlier.add(chunk)
+        # A later run reads earlier answers too, even if it calls no tool itself, so it may have
+        # taken words from what those had read.
         shown[run_id] = set(earlier)
     found = read_passages(authority, set(chunk_of.values()))
     hidden_chunks = set(chunk_of.values()) - set(found)
@@ -85,14 +83,33 @@ def resolve(authority: Authority, conversation: Conversation) -> Citations:
     )
 
 
+def _records_by_run(conversation: Conversation) -> dict[UUID, list[dict[str, Any]]]:
+    """What the tools of each run of a conversation showed, oldest run first."""
+    runs = Run.objects.filter(conversation=conversation).order_by("created_at", "id")
+    records: dict[UUID, list[dict[str, Any]]] = {
+        run_id: [] for run_id in runs.values_list("id", flat=True)
+    }
+    calls = ToolCall.objects.filter(
+        organization_id=conversation.organization_id, run_id__in=records, record__isnull=False
+    )
+    for run_id, record in calls.order_by("started_at", "id").values_list("run_id", "record"):
+        records[run_id].append(record)
+    return records
+
+
 def cover_taken(text: str, source: str) -> str:
     """Cover what `text` took from `source`: WINDOW words running, and single figures and
     identifiers.
 
-    Letter case, spacing and punctuation don't matter. Each covered character becomes COVER, so
-    offsets stay.
+    Letter case, spacing, punctuation and citation marks in between don't matter. Each covered
+    character becomes COVER, so offsets stay; marks stay as they are.
     """
-    words = [(match[0].casefold(), match.start(), match.end()) for match in _WORD.finditer(text)]
+    kept = {i for mark in MARK.finditer(text) for i in range(*mark.span())}
+    words = [
+        (match[0].casefold(), match.start(), match.end())
+        for match in _WORD.finditer(text)
+        if match.start() not in kept
+    ]
     taken_from = [match[0].casefold() for match in _WORD.finditer(source)]
     size = min(WINDOW, len(taken_from))
     if size == 0:
@@ -103,14 +120,16 @@ def cover_taken(text: str, source: str) -> str:
     for i in range(len(words) - size + 1):
         if tuple(word for word, _, _ in words[i : i + size]) in known:
             spans.append((words[i][1], words[i + size - 1][2]))
-    return cover_spans(text, spans)
+    return cover_spans(text, spans, kept=kept)
 
 
-def cover_spans(text: str, spans: Iterable[tuple[int, int]]) -> str:
-    """`text` with the non-blank characters of each span covered."""
+def cover_spans(
+    text: str, spans: Iterable[tuple[int, int]], *, kept: Collection[int] = frozenset()
+) -> str:
+    """`text` with the non-blank characters of each span covered, but for those at `kept`."""
     characters = list(text)
     for start, end in spans:
         for i in range(start, end):
-            if not characters[i].isspace():
+            if not characters[i].isspace() and i not in kept:
                 characters[i] = COVER
     return "".join(characters)

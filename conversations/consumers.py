@@ -17,6 +17,7 @@ from urllib.parse import parse_qs
 
 from channels.generic.websocket import AsyncWebsocketConsumer
 from django.db import DatabaseError
+from django.urls import set_script_prefix
 
 from conversations import turns, watch
 from conversations.bridge import poll_seconds
@@ -40,7 +41,7 @@ MAX_FRAME = 512 * 1024
 UNSAVED = "This couldn't be saved just now. Your text is kept; try again in a moment."
 
 
-class ConversationConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]
+class ConversationConsumer(AsyncWebsocketConsumer):
     """One open page (or program) on one conversation."""
 
     async def connect(self) -> None:
@@ -84,6 +85,7 @@ class ConversationConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]
             await self.close(code=TRY_LATER)
 
     async def _follow(self, after: int) -> None:
+        set_script_prefix(f"/o/{self.watcher.slug}/")  # Links in blocks stay in the organisation.
         show = _Show(self, after)
         async with bells.listen(topic(self.watcher.conversation_id)) as bell:
             await show.read()
@@ -172,6 +174,7 @@ class _Show:
         self._texts: dict[str, TextProgress] = {}
         self._blocks: dict[str, BlockProgress] = {}
         self._citations = Citations(passages={}, hidden=frozenset())
+        self._withholds = False
         self._numbering: dict[str, Numbering] = {}
         self._rendered_at = 0.0
         self._spoke_at = time.monotonic()
@@ -207,6 +210,7 @@ class _Show:
 
     def _begin(self, reading: Reading) -> None:
         if reading.citations is not None:
+            self._withholds = reading.withholds
             self._citations = reading.citations
             for numbering in self._numbering.values():
                 numbering.citations = reading.citations
@@ -225,7 +229,10 @@ class _Show:
                 self._blocks_of(message).take(offset=data["offset"], text=data["text"])
                 data = {"message": message, "offset": data["offset"], "length": size}
             else:
-                progress = self._texts.setdefault(message, TextProgress(message))
+                # Its first piece here is where the watcher's own reading stopped.
+                progress = self._texts.setdefault(
+                    message, TextProgress(message, sent=data["offset"])
+                )
                 new = progress.take(offset=data["offset"], text=data["text"])
                 data = {
                     "message": message,
@@ -246,7 +253,13 @@ class _Show:
         self._numbering.pop(message, None)
 
     async def live(self, frame: dict[str, Any]) -> None:
-        """Show a piece of live text, unless something before it is missing: then read."""
+        """Show a piece of live text, unless something before it is missing: then read.
+
+        Live text is as the run's own member may see it. Who may see less waits for the journal,
+        which is read, and covered, under their own rights.
+        """
+        if self._withholds:
+            return
         message, offset, text = frame["message"], frame["offset"], frame["text"]
         if self._html:
             if not self._blocks_of(message).take(offset=offset, text=text):

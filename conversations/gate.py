@@ -4,6 +4,7 @@ and the journal.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -20,12 +21,13 @@ from agents.guard.registry import find_tool
 from agents.models import LanguageModel, ToolCall
 from agents.prepare import estimate_tokens, start_frame
 from agents.providers.contract import Message as ModelMessage
-from agents.providers.contract import Text, ToolResult, ToolUse
+from agents.providers.contract import Opaque, Text, ToolResult, ToolUse
 from agents.runtime.protocol import ContextItem, Start
 from conversations import journal, leases
 from conversations.citations import Citations, resolve
 from conversations.leases import Lease
 from conversations.models import Conversation, JournalEvent, Message, Run
+from kaizen.kernel.models import exact_json
 from kaizen.kernel.tenancy import organization_scope
 
 NOT_RUN = "This call was not run."
@@ -163,12 +165,14 @@ class _Content:
         self,
         *,
         authority: Authority,
+        run_id: UUID,
         messages: dict[str, Message],
         replies: dict[str, JournalEvent],
         tool_calls: dict[UUID, ToolCall],
         citations: Citations,
     ) -> None:
         self._authority = authority
+        self._run_id = run_id
         self._messages = messages
         self._replies = replies
         self._tool_calls = tool_calls
@@ -191,18 +195,23 @@ class _Content:
             conversation=conversation,
             run_id=facts.run_id,
             kind="model_reply",
-            seq__in=[int(name) for name in names["m"] if name.isdecimal()],
+            seq__in=_numbers(names["m"]),
         )
         tool_calls = calls.get_tool_calls(facts.organization_id, ids=_uuids(names["t"]))
+        # By what they are, not by what the reference calls them.
+        from_model = bool(replies) or any(
+            message.role == Message.Role.ASSISTANT for message in said
+        )
         return cls(
             authority=authority,
+            run_id=facts.run_id,
             messages={str(message.pk): message for message in said},
             replies={str(event.seq): event for event in replies},
             tool_calls={
                 key: call for key, call in tool_calls.items() if call.run_id == facts.run_id
             },
             citations=resolve(authority, conversation)
-            if names["a"]
+            if from_model
             else Citations(passages={}, hidden=frozenset()),
         )
 
@@ -225,13 +234,14 @@ class _Content:
         event = self._replies.get(name)
         if event is None:
             return []
-        parts = tuple(load_part(part) for part in event.data["parts"])
+        loaded = (self._covered(load_part(part)) for part in event.data["parts"])
+        parts = tuple(part for part in loaded if part is not None)
         uses = [part for part in parts if isinstance(part, ToolUse)]
         messages = [ModelMessage("assistant", parts)]
         if uses:
             by_call = {
                 call.call_id: call
-                for call in (self._tool_calls.get(UUID(result)) for result in results)
+                for call in (self._tool_calls.get(result) for result in _uuids(results))
                 if call is not None
             }
             messages.append(
@@ -241,11 +251,30 @@ class _Content:
             )
         return messages
 
+    def _covered(self, part: Text | ToolUse | Opaque) -> Text | ToolUse | Opaque | None:
+        """What the run itself said, without what it took from passages that were hidden since."""
+
+        def cover(text: str) -> str:
+            return self._citations.cover(text, run_id=self._run_id)
+
+        match part:
+            case Text(text):
+                return Text(cover(text))
+            case ToolUse(call_id, name, arguments):
+                return part if cover(arguments) == arguments else ToolUse(call_id, name, "{}")
+            case Opaque(_, block):
+                text = exact_json(block)
+                return part if cover(text) == text else None
+
     def _result(self, use: ToolUse, call: ToolCall | None) -> ToolResult:
         if call is None:
             return ToolResult(use.id, NOT_RUN, is_error=True)
         text = project(self._authority, call, find_tool(call.name))
         return ToolResult(use.id, text or GONE, is_error=call.state != ToolCall.State.DONE)
+
+
+def _numbers(names: Sequence[str]) -> list[int]:
+    return [int(name) for name in names if re.fullmatch("[0-9]{1,18}", name)]
 
 
 def _uuids(names: Sequence[str]) -> list[UUID]:

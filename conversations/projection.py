@@ -16,6 +16,7 @@ from uuid import UUID
 from django.urls import reverse
 from django.utils.translation import gettext as _
 
+from accounts.middleware import ORGANIZATION_URLCONF
 from conversations.citations import MARK, Citations
 from conversations.models import JournalEvent
 from kaizen.kernel.html import render_markdown
@@ -55,7 +56,10 @@ class AnswerView:
 
 def passage_url(passage: Passage) -> str:
     """The address of a passage in its document, inside the reader's organisation."""
-    address = reverse("retrieval:document", args=[passage.document_id])
+    # Named, since a websocket has no request whose address table would be used.
+    address = reverse(
+        "retrieval:document", urlconf=ORGANIZATION_URLCONF, args=[passage.document_id]
+    )
     return f"{address}?passage={passage.chunk_id}"
 
 
@@ -149,12 +153,15 @@ def message_html(text: str) -> str:
 
 
 def project_event(
-    event: JournalEvent, covered: Callable[[UUID], str | None]
+    event: JournalEvent,
+    *,
+    covered: Callable[[UUID], str | None],
+    cover: Callable[[UUID, str], str],
 ) -> dict[str, Any] | None:
     """A journal event as a member may see it, or None for what is the machinery's own.
 
     `covered(run)` gives the whole text of a run's answer with what must be covered, or None if
-    nothing must.
+    nothing must; `cover(run, text)` covers other words of the run's model.
     """
     match event.kind:
         case "model_reply":
@@ -164,6 +171,10 @@ def project_event(
             whole = covered(event.run_id) if event.run_id else None
             if whole is not None:
                 data["text"] = whole[data["offset"] : data["offset"] + len(data["text"])]
+        case "tool_intent":
+            data = dict(event.data)
+            if event.run_id:
+                data["activity"] = cover(event.run_id, data["activity"])
         case "tool_result":
             data = {key: event.data[key] for key in ("call", "state", "label")}
         case _:

@@ -177,7 +177,10 @@ def read_events(
         text = journal.answer_text(organization_id=authority.organization_id, run_id=run_id)
         return citations().cover(text, run_id=run_id)
 
-    projected = (project_event(event, covered) for event in events)
+    def cover(run_id: UUID, text: str) -> str:
+        return citations().cover(text, run_id=run_id)
+
+    projected = (project_event(event, covered=covered, cover=cover) for event in events)
     return [event for event in projected if event is not None]
 
 

@@ -101,7 +101,7 @@ class EventSerializer(serializers.Serializer):  # type: ignore[type-arg]
     kind = serializers.CharField()
     at = serializers.DateTimeField()
     run = serializers.UUIDField(allow_null=True)
-    data = serializers.DictField()
+    data = serializers.DictField()  # type: ignore[assignment]
 
 
 class EventsSerializer(serializers.Serializer):  # type: ignore[type-arg]

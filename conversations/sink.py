@@ -53,7 +53,8 @@ class Sink:
         trace: TracebackType | None,
     ) -> None:
         if self._pump is not None:
-            self._pump.cancel()
+            async with self._flushing:  # Between two writes, so that no piece is lost half-way.
+                self._pump.cancel()
         await self.flush()
 
     def add(self, piece: str) -> None:

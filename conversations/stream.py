@@ -55,13 +55,6 @@ class BlockProgress:
         self._dirty = self._dirty or bool(new)
         return True
 
-    def rewind(self, length: int) -> None:
-        """Forget everything after `length`: the journal doesn't hold it."""
-        self.text = self.text[:length]
-        self.progress.sent = len(self.text)
-        self._closed = 0
-        self._dirty = True
-
     def frames(self, marker: Callable[[str], str]) -> list[dict[str, Any]]:
         """The block frames that bring the watcher up to date."""
         self._dirty = False

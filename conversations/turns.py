@@ -1,5 +1,5 @@
-"""The life of a run: start, stop, retry, finish. Called alike by the websocket, the API, tasks and
-the bridge.
+"""The life of a run: start, stop, retry. Called alike by the websocket, the API, tasks and the
+bridge. How it ends is in `endings`, and named here too, since this is where other rooms look.
 
 Locks are taken in one order: the run, then the conversation (through the journal).
 """
@@ -19,22 +19,33 @@ from accounts.permissions import Origin, Verb, store_grant
 from accounts.services import remember
 from agents.models import Agent
 from agents.queries import get_usable_agent, resolve_language_model
-from audit.record import record, record_system
+from audit.record import record
 from conversations import journal, leases
+from conversations.endings import finish_locked, lose, requeue
 from conversations.models import Conversation, Message, Run
-from conversations.states import check_move
 from kaizen.kernel.api import request_digest
 from kaizen.kernel.bells import ring_on_commit
 from kaizen.kernel.errors import Conflict, Invalid, TooLarge
 from kaizen.kernel.models import uuid7
-from kaizen.kernel.text import make_storable
+from kaizen.kernel.text import is_blank, make_storable
+
+__all__ = [
+    "Turn",
+    "cancel",
+    "find_organization",
+    "finish_locked",
+    "get_run",
+    "lose",
+    "new_key",
+    "requeue",
+    "retry",
+    "run_topic",
+    "start",
+    "stop",
+]
 
 MAX_MESSAGE = 100_000
 TITLE_LENGTH = 80
-LOST = (
-    "The process that was writing this answer stopped. What it had is kept; "
-    "try again for the rest."
-)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -210,12 +221,12 @@ def _create_conversation(authority: Authority, *, agent: Agent, title: str) -> C
 def stop(authority: Authority, *, run_id: UUID | str) -> Run:
     """Ask a run to stop. The provider's stream is closed at once; what came so far is kept.
 
-    Raises Missing or Denied without the right to change the conversation. A run that ended stays
-    as it is.
+    Raises Missing or Denied without the right to change the conversation. A run that ended, or is
+    being stopped already, stays as it is.
     """
     run = get_run(authority, run_id, Verb.CHANGE)
     run = Run.objects.select_for_update().get(pk=run.pk)
-    if run.state in Run.ENDED:
+    if run.state in Run.ENDED or run.stop_requested_at is not None:
         return run
     record(authority, "conversations.turn_stopped", subject=run)
     journal.append(
@@ -299,108 +310,6 @@ def get_run(authority: Authority, run_id: UUID | str, verb: Verb = Verb.VIEW) ->
     )
 
 
-def finish_locked(
-    run: Run, *, state: Run.State, salvaged: bool = False, code: str = "", message: str = ""
-) -> None:
-    """End a run whose row the caller has locked: its text becomes the answer, the journal says how
-    it ended.
-    """
-    check_move(run, state)
-    text = journal.answer_text(organization_id=run.organization_id, run_id=run.pk)
-    if text:
-        answer = Message.objects.create(
-            id=run.answer_id,
-            organization_id=run.organization_id,
-            conversation_id=run.conversation_id,
-            parent_id=run.question_id,
-            role=Message.Role.ASSISTANT,
-            run=run,
-            text=text,
-        )
-        Conversation.objects.filter(pk=run.conversation_id).update(head=answer)
-    Run.objects.filter(pk=run.pk).update(
-        state=state,
-        salvaged=salvaged,
-        error_code=code,
-        error_message=message[:500],
-        lease_hash="",
-        lease_until=None,
-        finished_at=Now(),
-    )
-    journal.append(
-        organization_id=run.organization_id,
-        conversation_id=run.conversation_id,
-        kind="run_finished",
-        data={
-            "run": str(run.pk),
-            "message": str(run.answer_id),
-            "state": str(state),
-            "salvaged": salvaged,
-            "error_code": code,
-            "error_message": message[:500],
-            "length": len(text),
-        },
-        run_id=run.pk,
-        attempt=run.attempt,
-    )
-    record_system(
-        run.organization_id,
-        "conversations.run_finished",
-        subject=run,
-        data={"state": str(state), "salvaged": salvaged, "code": code},
-    )
-
-
-@transaction.atomic
-def lose(run_id: UUID, *, attempt: int | None = None, code: str = "lost") -> bool:
-    """End a run whose runtime or bridge is gone: failed, with its text kept and a retry. Returns
-    whether it did.
-
-    With `attempt`, only if that attempt still stands; without, only if the lease has lapsed.
-    """
-    runs = Run.objects.select_for_update(of=("self",)).filter(pk=run_id, state=Run.State.RUNNING)
-    runs = runs.filter(lease_until__lte=Now()) if attempt is None else runs.filter(attempt=attempt)
-    run = runs.first()
-    if run is None:
-        return False
-    if run.stop_requested_at is not None:
-        finish_locked(
-            run, state=Run.State.CANCELLED, code=run.error_code, message=run.error_message
-        )
-        return True
-    finish_locked(
-        run,
-        state=Run.State.FAILED,
-        salvaged=True,
-        code=code,
-        message=LOST,
-    )
-    return True
-
-
-@transaction.atomic
-def requeue(run_id: UUID, *, attempt: int) -> None:
-    """Give back a run that a runtime never began, so that another one takes it."""
-    run = (
-        Run.objects.select_for_update(of=("self",))
-        .filter(pk=run_id, state=Run.State.RUNNING, attempt=attempt)
-        .first()
-    )
-    if run is None:
-        return
-    check_move(run, Run.State.QUEUED)
-    Run.objects.filter(pk=run.pk).update(state=Run.State.QUEUED, lease_hash="", lease_until=None)
-    journal.append(
-        organization_id=run.organization_id,
-        conversation_id=run.conversation_id,
-        kind="run_requeued",
-        data={"run": str(run.pk)},
-        run_id=run.pk,
-        attempt=attempt,
-    )
-    ring_on_commit(leases.RUNS_TOPIC)
-
-
 def find_organization(run_id: UUID) -> UUID | None:
     """The organisation of a run, or None; for frames that hold no valid lease."""
     return Run.objects.filter(pk=run_id).values_list("organization_id", flat=True).first()
@@ -408,7 +317,7 @@ def find_organization(run_id: UUID) -> UUID | None:
 
 def _clean(text: str) -> str:
     text = make_storable(text).text.strip()
-    if not text:
+    if is_blank(text):
         raise Invalid("Write something first.")
     if len(text) > MAX_MESSAGE:
         raise TooLarge(f"A message has at most {MAX_MESSAGE} characters; this one has {len(text)}.")

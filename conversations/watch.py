@@ -36,11 +36,18 @@ class Watcher:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reading:
-    """What a watcher is shown next. `ended` are the runs that are over by now."""
+    """What a watcher is shown next.
+
+    Attributes:
+        citations: of a run in progress, or None. begun: answer id -> its text up to where the
+        watcher's own reading stopped. withholds: the run in progress has read what the watcher may
+        not see, so that live text isn't for them.
+    """
 
     events: list[dict[str, Any]]
     citations: Citations | None = None
     begun: dict[str, str] = field(default_factory=dict)
+    withholds: bool = False
 
 
 def authorize(watcher: Watcher) -> Authority:
@@ -66,7 +73,7 @@ def read(watcher: Watcher, *, after: int, first: bool) -> Reading:
         conversation = get_conversation(authority, watcher.conversation_id)
         events = read_events(authority, watcher.conversation_id, after=after)
         begun: dict[str, str] = {}
-        citations = None
+        citations, withholds = None, False
         if first or events:
             active = (
                 Run.objects.filter(conversation=conversation)
@@ -74,14 +81,16 @@ def read(watcher: Watcher, *, after: int, first: bool) -> Reading:
                 .order_by("-id")
                 .first()
             )
-            if active is not None and watcher.renders_html:
+            if active is not None:
                 citations = resolve(authority, conversation)
-            if active is not None and first and after:
-                begun[str(active.answer_id)] = _text_until(active, after)
+                withholds = bool(citations.hidden_texts.get(active.pk))
+                if first and after:
+                    text = _text_until(active, after)
+                    begun[str(active.answer_id)] = citations.cover(text, run_id=active.pk)
         if watcher.renders_html:
             for event in events:
                 _render(authority, conversation, event)
-    return Reading(events=events, citations=citations, begun=begun)
+    return Reading(events=events, citations=citations, begun=begun, withholds=withholds)
 
 
 def _text_until(run: Run, after: int) -> str:

@@ -7,7 +7,7 @@ from __future__ import annotations
 from channels.generic.websocket import AsyncWebsocketConsumer
 
 
-class RefuseUnknown(AsyncWebsocketConsumer):  # type: ignore[misc]
+class RefuseUnknown(AsyncWebsocketConsumer):
     """Closes before accepting, which the client sees as 403."""
 
     async def connect(self) -> None:

@@ -190,7 +190,7 @@ def _set_state(authority: Authority, task: Task, state: Task.State) -> Task:
 def _lock(
     authority: Authority, task: Task, verb: Verb | None, *, is_archived_fine: bool = False
 ) -> Task:
-    """The task, locked. `verb` None: the caller's role answers for every task of the organisation."""
+    """The task, locked. Without a verb the role answers for every task of the organisation."""
     if verb is not None:
         relation.get(authority, Task, task.pk, verb)
     locked: Task | None = (

@@ -47,7 +47,7 @@ class Member:
         answer = self.open(
             "/login/",
             form={
-                "username": email,
+                "email": email,
                 "password": password,
                 "csrfmiddlewaretoken": self.cookie("csrftoken"),
             },

@@ -20,5 +20,3 @@ os.environ.update(
 )
 
 from kaizen.settings import *  # noqa: E402, F403
-
-PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]

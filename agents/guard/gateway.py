@@ -34,6 +34,7 @@ from agents.providers.contract import (
     Usage,
 )
 from audit.record import record
+from kaizen.kernel.errors import Conflict
 from kaizen.kernel.text import make_storable
 from kaizen.kernel.threads import in_database
 
@@ -73,6 +74,7 @@ async def complete(
 
     Raises:
         LeaseLost, Missing: the attempt or the member may not act any more; nothing was sent.
+        Conflict: the model was switched off; nothing was sent.
         ProviderError: the provider refused, broke off or took too long; `partial_text` says
         whether text came.
     """
@@ -82,20 +84,19 @@ async def complete(
     account = StreamAccount()
     try:
         finished = await _stream(prepared, account, sink)
+        await sink.flush()
     except ProviderError as error:
         logger.warning(
             "model call %s failed: %s %s", prepared.call.id, error.code, error.provider_code
         )
-        await sink.flush()
         usage = error.usage_so_far or (account.usage if account.text else Usage())
-        await in_database(_settle_failed, gate, prepared.call, usage=usage, code=error.code)
+        await asyncio.shield(_failed(gate, prepared.call, usage, error.code, sink))
         raise
     except asyncio.CancelledError:
         # Finish the accounts although this task is being cancelled: shielded, and awaited by
         # nobody else.
         await asyncio.shield(_stopped(gate, prepared.call, account, sink))
         raise
-    await sink.flush()
     return await in_database(_settle, gate, prepared.call, step=step, finished=finished)
 
 
@@ -124,6 +125,18 @@ async def _stopped(gate: RunGate, call: ModelCall, account: StreamAccount, sink:
     )
 
 
+async def _failed(gate: RunGate, call: ModelCall, usage: Usage, code: str, sink: TextSink) -> None:
+    await sink.flush()
+    await in_database(
+        calls.settle_model_call,
+        gate.facts,
+        call,
+        state=ModelCall.State.FAILED,
+        usage=usage,
+        error_code=code,
+    )
+
+
 def _prepare(
     gate: RunGate, *, step: int, refs: Sequence[str], allow_tools: bool, note: str | None
 ) -> _Prepared:
@@ -132,6 +145,8 @@ def _prepare(
         model = LanguageModel.objects.select_related("provider").get(
             organization_id=facts.organization_id, pk=facts.language_model_id
         )
+        if not (model.enabled and model.provider.enabled):
+            raise Conflict("The language model of this agent was switched off meanwhile.")
         messages = gate.messages(authority, refs)
         if note:
             messages = (*messages, Message("user", (Text(note),)))
@@ -187,12 +202,6 @@ def _settle(gate: RunGate, call: ModelCall, *, step: int, finished: Finished) ->
         )
     return ModelReply(
         seq=seq, text=make_storable(text).text, tool_uses=uses, stop_reason=finished.stop_reason
-    )
-
-
-def _settle_failed(gate: RunGate, call: ModelCall, *, usage: Usage, code: str) -> None:
-    calls.settle_model_call(
-        gate.facts, call, state=ModelCall.State.FAILED, usage=usage, error_code=code
     )
 
 

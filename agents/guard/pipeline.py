@@ -62,8 +62,9 @@ def call_tool(gate: RunGate, request: ToolRequest) -> ToolResult:
         LeaseLost: the attempt may not act any more. Missing: the member lost their place.
     """
     raw = make_storable(request.arguments_raw).text
+    call_id = make_storable(request.call_id).text
     tool = find_tool(request.name)
-    key = calls.idempotency_key(gate.facts, step=request.step, call_id=request.call_id)
+    key = calls.idempotency_key(gate.facts, step=request.step, call_id=call_id)
     with gate.hold() as authority:
         known = calls.find_tool_call(gate.facts, key=key)
         if known is not None and known.state != ToolCall.State.INTENT:
@@ -72,7 +73,7 @@ def call_tool(gate: RunGate, request: ToolRequest) -> ToolResult:
         call = known or calls.start_tool_call(
             gate.facts,
             step=request.step,
-            call_id=request.call_id,
+            call_id=call_id,
             name=make_storable(request.name).text,
             arguments_raw=raw,
             arguments=_dump(arguments),
@@ -111,7 +112,12 @@ def call_tool(gate: RunGate, request: ToolRequest) -> ToolResult:
                 },
             )
     with gate.hold() as authority:
-        return _execute(gate, authority, call, decision.tool, arguments)
+        # The same request may have come twice at once; whoever holds the run second finds the
+        # result.
+        standing = calls.find_tool_call(gate.facts, key=key)
+        if standing is None or standing.state != ToolCall.State.INTENT:
+            return _result(authority, standing or call, tool)
+        return _execute(gate, authority, standing, decision.tool, arguments)
 
 
 def _execute(
@@ -154,6 +160,7 @@ def _refuse(
     reason: str,
     code: str,
 ) -> ToolResult:
+    reason = make_storable(reason).text  # It may quote the model's own names.
     calls.finish_tool_call(call, state=state, error=reason, label=reason)
     gate.append(
         "tool_result",

@@ -52,6 +52,11 @@ class Child:
         self._due: float | None = None
         self._asked = False
 
+    @property
+    def kind(self) -> str:
+        """The name without the number that tells several of a kind apart."""
+        return self.spec.name.partition("-")[0]
+
     def start(self) -> None:
         """Start the process."""
         self._due = None

@@ -125,11 +125,13 @@ class Launch:
             )
             supervisor = Supervisor(process_specs(config), console=self.console)
             stops.callback(self._stop, supervisor)
-            supervisor.start()
+            supervisor.start("web", "worker", "beat")
             self._record(supervisor)
             wait_until_healthy(
                 supervisor, port=self.options.port, console=self.console, log=self.log
             )
+            # Only now, so that a runtime needn't complain that nobody answers yet.
+            supervisor.start("runtime")
             self._record(supervisor)
             self._welcome(logins)
             self._watch(supervisor)

@@ -73,6 +73,8 @@ class Layout:
             self.home.mkdir(parents=True, exist_ok=True)
             if self.home.stat().st_mode & 0o777 != PASSABLE:
                 self.home.chmod(PASSABLE)
+            # The static folder stays empty here; the web process looks for it all the same.
+            (self.home / "static").mkdir(exist_ok=True)
             for folder in (self.log, self.storage):
                 folder.mkdir(mode=PRIVATE, exist_ok=True)
                 if folder.stat().st_mode & 0o777 != PRIVATE:

@@ -109,7 +109,7 @@ class Postgres:
                 raise LaunchError(f"PostgreSQL does not start{reason_in(said)}. Log: {self.log}")
             time.sleep(0.3)
 
-    def stop(self, *, seconds: float = 10.0) -> None:
+    def stop(self, *, seconds: float = 5.0) -> None:
         """Stop the server as quickly as its data allows; returns when it is gone."""
         if self.process is not None:
             for number, patience in ((signal.SIGINT, seconds), (signal.SIGQUIT, 3.0)):

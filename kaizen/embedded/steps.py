@@ -37,6 +37,7 @@ class Step:
         self._console = console
         self._keep_output = keep_output
         self._has_failed = False
+        self._last_word = 0.0
 
     def run(self, command: Sequence[str], *, environment: Mapping[str, str], folder: Path) -> bool:
         """Run to the end and say whether it succeeded; `output` then holds the kept lines."""
@@ -70,13 +71,15 @@ class Step:
         return process.returncode == 0
 
     def _wait(self, process: subprocess.Popen[str]) -> None:
-        started, next_word = time.monotonic(), QUIET_SECONDS
+        """Tell that it still runs: after two seconds, then whenever it was silent for long."""
+        started, patience = time.monotonic(), QUIET_SECONDS
+        self._last_word = started
         while process.poll() is None:
             time.sleep(0.05)
-            seconds = time.monotonic() - started
-            if seconds > next_word:
-                next_word = seconds + REMIND_SECONDS
-                self._console.say(f"{self._title} ... {seconds:.0f} s")
+            now = time.monotonic()
+            if now - self._last_word > patience:
+                self._last_word, patience = now, REMIND_SECONDS
+                self._console.say(f"{self._title} ... {now - started:.0f} s")
 
     def _read(self, stream: IO[str], is_output: bool) -> None:
         with stream:
@@ -89,6 +92,7 @@ class Step:
                     self.reason = text or self.reason
                     logger.error("%s| %s", self._name, text)
                 elif text:
+                    self._last_word = time.monotonic()
                     self._console.line(self._name, text)
 
 
@@ -105,7 +109,7 @@ def is_healthy(port: int) -> bool:
 
 
 def wait_until_healthy(supervisor: Supervisor, *, port: int, console: Console, log: Path) -> None:
-    """Wait until the web answers and every process runs. Raises LaunchError with what doesn't."""
+    """Wait until the web answers and all that was started runs. Raises LaunchError otherwise."""
     started, next_word = time.monotonic(), QUIET_SECONDS
     while (seconds := time.monotonic() - started) < ANSWER_SECONDS:
         supervisor.watch()
@@ -114,7 +118,8 @@ def wait_until_healthy(supervisor: Supervisor, *, port: int, console: Console, l
         ]
         if failing:
             raise LaunchError(f"{' and '.join(failing)} can't be kept running. Details: {log}")
-        if is_healthy(port) and all(c.is_running() for c in supervisor.children.values()):
+        started_ones = [c for c in supervisor.children.values() if c.process is not None]
+        if is_healthy(port) and all(child.is_running() for child in started_ones):
             return
         if seconds > next_word:
             next_word = seconds + REMIND_SECONDS

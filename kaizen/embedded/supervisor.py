@@ -17,7 +17,7 @@ from kaizen.embedded.console import Console
 from kaizen.embedded.environment import HOST
 
 STOP_ORDER = ("runtime", "beat", "worker", "web")
-STOP_SECONDS = 10.0
+STOP_SECONDS = 12.0
 QUIET_CELERY = ("--without-gossip", "--without-mingle", "--without-heartbeat")
 ROOT_WARNING = "ignore:You're running the worker with superuser privileges"
 
@@ -88,7 +88,7 @@ def process_specs(config: StackConfig) -> list[ProcessSpec]:
             ),
             environment=worker,
             folder=config.root,
-            patience=6.0,
+            patience=8.0,
         ),
         ProcessSpec(
             name="beat",
@@ -130,10 +130,11 @@ class Supervisor:
     def __init__(self, specs: list[ProcessSpec], *, console: Console) -> None:
         self.children = {spec.name: Child(spec, line=console.line) for spec in specs}
 
-    def start(self) -> None:
-        """Start every process."""
+    def start(self, *kinds: str) -> None:
+        """Start the processes of these kinds, all of them when none is named."""
         for child in self.children.values():
-            child.start()
+            if not kinds or child.kind in kinds:
+                child.start()
 
     def watch(self) -> bool:
         """Restart what has died; say whether anything was started. Call it a few times a second."""
@@ -144,7 +145,7 @@ class Supervisor:
         """Stop all: runtimes first, the web last. Whoever is not done in time is killed."""
         until = time.monotonic() + STOP_SECONDS
         for kind in STOP_ORDER:
-            of_kind = [c for c in self.children.values() if c.spec.name.split("-")[0] == kind]
+            of_kind = [c for c in self.children.values() if c.kind == kind]
             for child in of_kind:
                 child.ask_to_stop()
             for child in of_kind:

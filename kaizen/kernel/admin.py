@@ -9,7 +9,7 @@ apps' services.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 from django.contrib import messages
 from django.contrib.admin import ShowFacets, helpers
@@ -26,6 +26,7 @@ from unfold.decorators import action
 from kaizen.kernel.admin_scope import (
     OrganizationForm,
     PublicChangeList,
+    PublicRow,
     ScopedFields,
     allowed_lookups,
     scoped,
@@ -178,6 +179,17 @@ class OrganizationAdmin(ScopedFields, ModelAdmin):
         request.form_sections = parts  # type: ignore[attr-defined]
         return [*formsets, *parts], inlines
 
+    def render_change_form(
+        self, request: HttpRequest, context: dict[str, Any], *args: Any, **kwargs: Any
+    ) -> Any:
+        if context.get("original") is not None:
+            context["original"] = PublicRow(context["original"], self.public_id)
+        return super().render_change_form(request, context, *args, **kwargs)
+
+    def render_delete_form(self, request: HttpRequest, context: dict[str, Any]) -> Any:
+        context["object"] = PublicRow(context["object"], self.public_id)
+        return super().render_delete_form(request, context)
+
     def changeform_view(
         self,
         request: HttpRequest,
@@ -259,7 +271,7 @@ class OrganizationAdmin(ScopedFields, ModelAdmin):
             **self.admin_site.each_context(request),
             "title": _("History: %s") % obj,
             "lines": lines,
-            "object": obj,
+            "object": PublicRow(obj, self.public_id),
             "opts": self.opts,
         }
         return TemplateResponse(request, self.object_history_template, context)
@@ -278,7 +290,7 @@ class OrganizationAdmin(ScopedFields, ModelAdmin):
             for model, rows in collector.model_objs.items()
         }
         in_use: dict[str, int] = {}
-        for row in collector.protected:
+        for row in cast("set[models.Model]", collector.protected):
             kind = str(row._meta.verbose_name_plural)
             in_use[kind] = in_use.get(kind, 0) + 1
         protected = [f"{kind}: {count}" for kind, count in in_use.items()]

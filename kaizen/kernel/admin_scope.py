@@ -21,6 +21,8 @@ from unfold.views import ChangeList
 from kaizen.kernel.admin_site import authority_of
 
 if TYPE_CHECKING:
+    from django.utils.functional import _StrPromise as StrPromise
+
     from accounts.authority import Authority
 
 MOST_FILTER_CHOICES = 100
@@ -51,7 +53,7 @@ class ScopedRelatedFilter(RelatedFieldListFilter):
 
     def field_choices(
         self, field: Any, request: HttpRequest, model_admin: Any
-    ) -> list[tuple[Any, str]]:
+    ) -> list[tuple[str, str | StrPromise]]:
         rows = scoped(authority_of(request), field.remote_field.model)
         return [(row.pk, str(row)) for row in rows.order_by("pk")[:MOST_FILTER_CHOICES]]
 
@@ -69,7 +71,7 @@ class OrganizationForm(forms.ModelForm):  # type: ignore[type-arg]
             self.instance.organization_id = self.organization_id
 
     def _get_validation_exclusions(self) -> set[str]:
-        return super()._get_validation_exclusions() - {"organization"}  # type: ignore[no-any-return,misc]
+        return super()._get_validation_exclusions() - {"organization"}  # type: ignore[misc]
 
 
 class PublicChangeList(ChangeList):
@@ -78,6 +80,20 @@ class PublicChangeList(ChangeList):
     def __init__(self, request: HttpRequest, *args: Any, **kwargs: Any) -> None:
         super().__init__(request, *args, **kwargs)
         self.pk_attname = self.model_admin.public_id
+
+
+class PublicRow:
+    """A row as the theme's pages see it: its `pk`, from which they build links, is the public id."""
+
+    def __init__(self, row: models.Model, public_id: str) -> None:
+        self._row = row
+        self.pk = getattr(row, public_id)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._row, name)
+
+    def __str__(self) -> str:
+        return str(self._row)
 
 
 class ScopedFields:

@@ -33,8 +33,7 @@ class SectionForm(forms.Form):
         self.label = str((self.initial or {}).get("label", ""))
 
     def shown_fields(self) -> list[forms.BoundField]:
-        """The inputs of this row: what can't change about an existing one is shown as text instead.
-        """
+        """The inputs of this row: what can't change about an existing one is shown as text instead."""
         hidden = {"row", *(self.fixed if self.label else ("remove",))}
         return [self[name] for name in self.fields if name not in hidden]
 

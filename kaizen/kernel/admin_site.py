@@ -13,7 +13,6 @@ from datetime import datetime
 from functools import update_wrapper
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
-from csp.decorators import csp_replace
 from django.conf import settings
 from django.core.exceptions import PermissionDenied
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
@@ -95,14 +94,15 @@ class OrganizationAdminSite(UnfoldAdminSite):
         """
         protected = super().admin_view(view, cacheable)
 
-        @csp_replace(settings.KAIZEN_ADMIN_CSP)
         def entered(request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
             if not self.has_permission(request):
                 raise Missing
             try:
-                return protected(request, *args, **kwargs)
+                response = protected(request, *args, **kwargs)
             except PermissionDenied:
                 raise Denied from None
+            response._csp_replace = settings.KAIZEN_ADMIN_CSP  # type: ignore[attr-defined]
+            return response
 
         return update_wrapper(entered, view)
 

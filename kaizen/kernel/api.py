@@ -103,7 +103,7 @@ class KeysetPagination(CursorPagination):
     page_size = 50
     page_size_query_param = "limit"
     max_page_size = 200
-    ordering = "-id"
+    ordering: Any = "-id"
 
 
 class AuthorityView(APIView):
@@ -121,14 +121,6 @@ class AuthorityView(APIView):
         super().initial(request, *args, **kwargs)
         if self.required_scope:
             self.authority.check_scope(self.required_scope)
-
-    def permission_denied(
-        self, request: Request, message: str | None = None, code: str | None = None
-    ) -> None:
-        raise Missing
-
-    def http_method_not_allowed(self, request: Request, *args: Any, **kwargs: Any) -> Response:
-        raise exceptions.MethodNotAllowed(request.method or "")
 
 
 def request_digest(value: Any) -> str:

@@ -122,8 +122,13 @@ class _Tower:
 
     async def _follow(self) -> None:
         async with self._redis.pubsub(ignore_subscribe_messages=True) as pubsub:
-            await pubsub.subscribe(PREFIX + "hello", *(PREFIX + topic for topic in self._bells))
+            first = tuple(self._bells)
+            await pubsub.subscribe(PREFIX + "hello", *(PREFIX + topic for topic in first))
             self._pubsub = pubsub
+            # From here on `add` subscribes by itself; what was asked for in between is caught up.
+            late = [PREFIX + topic for topic in self._bells if topic not in first]
+            if late:
+                await pubsub.subscribe(*late)
             while True:
                 message = await pubsub.get_message(timeout=None)
                 if message is not None:

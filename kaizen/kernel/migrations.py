@@ -24,8 +24,8 @@ END $$
 
 def append_only(*tables: str) -> migrations.RunSQL:
     """A trigger per table that refuses UPDATE and DELETE for everybody, the owner included."""
-    forward = [_REFUSE]
-    backward = []
+    forward: list[Any] = [_REFUSE]
+    backward: list[Any] = []
     for table in tables:
         forward.append(
             f"CREATE TRIGGER {table}_append_only BEFORE UPDATE OR DELETE ON {table} "
@@ -44,8 +44,8 @@ def tenant_foreign_keys(*links: tuple[str, str, str], deferrable: bool = True) -
 
     A child then can't point into another organisation, whatever code wrote it.
     """
-    forward: list[str] = []
-    backward: list[str] = []
+    forward: list[Any] = []
+    backward: list[Any] = []
     for parent in sorted({parent for _, _, parent in links}):
         name = f"{parent}_organization_id_uniq"
         forward.append(

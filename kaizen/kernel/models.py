@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import time
 import uuid
 from typing import TYPE_CHECKING, Any, ClassVar, Self
@@ -18,6 +19,9 @@ from django.db.models import Func, Value
 
 if TYPE_CHECKING:
     from accounts.authority import Authority
+
+
+_SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 def uuid7() -> uuid.UUID:
@@ -45,6 +49,8 @@ class ExactJSONField(models.TextField[Any, Any]):
     """
 
     description = "JSON stored as its exact text"
+    _pyi_private_set_type: Any
+    _pyi_private_get_type: Any
 
     def from_db_value(self, value: str | None, expression: object, connection: object) -> Any:
         return None if value is None else json.loads(value)
@@ -62,8 +68,12 @@ class ExactJSONField(models.TextField[Any, Any]):
 def exact_json(value: Any) -> str:
     """The one spelling of JSON that Kaizen stores and hashes: no spaces, no escapes, key order
     kept.
+
+    Lone surrogates, which UTF-8 can't hold, are the exception: they are written as escapes and read
+    back as they were.
     """
-    return json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+    text = json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+    return _SURROGATE.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
 
 
 class OrganizationQuerySet(models.QuerySet[Any]):

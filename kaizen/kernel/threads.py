@@ -6,11 +6,12 @@ the connection pool allows, and each gives its connection back when it ends.
 
 from __future__ import annotations
 
+import asyncio
+import contextvars
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import ParamSpec, TypeVar
 
-from asgiref.sync import sync_to_async
 from django.conf import settings
 from django.db import close_old_connections, connections
 
@@ -23,7 +24,11 @@ _executor = ThreadPoolExecutor(
 
 
 async def in_database(function: Callable[P, R], /, *args: P.args, **kwargs: P.kwargs) -> R:
-    """Run a synchronous function that uses the ORM on a database thread and await its result."""
+    """Run a synchronous function that uses the ORM on a database thread and await its result.
+
+    A call that has begun is awaited to its end even when the awaiting task is cancelled: a thread
+    can't be interrupted, and what follows the cancellation must not overtake what it writes.
+    """
 
     def call() -> R:
         close_old_connections()
@@ -32,4 +37,11 @@ async def in_database(function: Callable[P, R], /, *args: P.args, **kwargs: P.kw
         finally:
             connections.close_all()
 
-    return await sync_to_async(call, thread_sensitive=False, executor=_executor)()
+    job = _executor.submit(contextvars.copy_context().run, call)
+    future = asyncio.wrap_future(job)
+    try:
+        return await asyncio.shield(future)
+    except asyncio.CancelledError:
+        if not job.cancel():
+            await asyncio.wait({future})
+        raise

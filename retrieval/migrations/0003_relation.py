@@ -142,6 +142,25 @@ BEGIN
     END IF;
 END $$
 """
+# One definition of what a word is, for stored text and for queries: both sides come through here. Marks inside
+# words part them, since the parser would read "INV-4471" as a negative number and "and/or" as a file. A query is
+# any of its words (at most 64), NULL when it has none.
+WORDS = """
+CREATE FUNCTION retrieval_words(p_text text) RETURNS tsvector
+LANGUAGE sql STABLE SECURITY INVOKER SET search_path = public AS $$
+    SELECT to_tsvector('english', unaccent(translate(p_text, '-_/\\@:&', '       ')))
+$$;
+CREATE FUNCTION retrieval_lexemes(p_title text, p_headings text, p_text text) RETURNS tsvector
+LANGUAGE sql STABLE SECURITY INVOKER SET search_path = public AS $$
+    SELECT setweight(retrieval_words(p_title), 'A') || setweight(retrieval_words(p_headings), 'B')
+        || setweight(retrieval_words(p_text), 'D')
+$$;
+CREATE FUNCTION retrieval_query(p_text text) RETURNS tsquery
+LANGUAGE sql STABLE SECURITY INVOKER SET search_path = public AS $$
+    SELECT string_agg(quote_literal(w.lexeme), ' | ')::tsquery
+    FROM (SELECT u.lexeme FROM unnest(retrieval_words(p_text)) u ORDER BY u.positions[1], u.lexeme LIMIT 64) w
+$$
+"""
 LEXICAL = f"""
 CREATE FUNCTION retrieval_lexical_search({_WHO}, p_query tsquery, p_limit integer)
 RETURNS TABLE (chunk_key bigint, score double precision)
@@ -150,7 +169,8 @@ AS $$
 #variable_conflict use_column
 BEGIN RETURN QUERY
     WITH {_SETS}
-    SELECT l.chunk_key, ts_rank(l.lexemes, p_query, 1)::double precision AS score FROM retrieval_lexeme l
+    SELECT l.chunk_key, ts_rank('{{0.3, 0.3, 0.4, 0.5}}', l.lexemes, p_query, 1)::double precision AS score
+    FROM retrieval_lexeme l
     WHERE l.organization_key = p_organization_key AND l.lexemes @@ p_query
       AND ((l.inherits AND l.source_key IN (SELECT sources.key FROM sources))
            OR l.document_key IN (SELECT documents.key FROM documents))
@@ -196,6 +216,11 @@ class Migration(migrations.Migration):
         ),
         migrations.RunSQL(
             ROUTER, f"DROP FUNCTION retrieval_vector_search({_WHO_TYPES}, bigint, halfvec, integer, bigint)"
+        ),
+        migrations.RunSQL(
+            WORDS,
+            "DROP FUNCTION retrieval_query(text); DROP FUNCTION retrieval_lexemes(text, text, text); "
+            "DROP FUNCTION retrieval_words(text)",
         ),
         migrations.RunSQL(
             LEXICAL, f"DROP FUNCTION retrieval_lexical_search({_WHO_TYPES}, tsquery, integer)"

@@ -1,4 +1,6 @@
-"""Fixtures of the retrieval tests: an organisation with an owner and a member, and documents in its index."""
+"""Fixtures of the retrieval tests: an organisation with an owner and a member, and documents in its
+index.
+"""
 
 from __future__ import annotations
 

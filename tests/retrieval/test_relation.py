@@ -1,4 +1,5 @@
-"""The relation, clause by clause: who sees a document through the queryset and through both search branches.
+"""The relation, clause by clause: who sees a document through the queryset and through both search
+branches.
 
 Each test names the clause that it holds; the three ways in must always agree.
 """

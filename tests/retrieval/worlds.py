@@ -1,4 +1,5 @@
-"""Worlds for the relation's tests: documents in the index without the cost of reading them, and an oracle in Python.
+"""Worlds for the relation's tests: documents in the index without the cost of reading them, and an
+oracle in Python.
 
 The oracle reads the grant tables row by row and knows nothing of the SQL that it checks.
 """
@@ -63,7 +64,9 @@ class RememberingEmbedder:
 def index_document(
     source: Source, *, title: str, acl_state: str = Document.AclState.INHERIT, passages: int = 1
 ) -> Document:
-    """A document with one version whose passages hold WORD, written by the product's own index writer."""
+    """A document with one version whose passages hold WORD, written by the product's own index
+    writer.
+    """
     organization = source.organization
     document = Document.objects.create(
         organization=organization,

@@ -1,6 +1,8 @@
-"""Two organisations with a row in every table the admin shows, each text a canary of its organisation.
+"""Two organisations with a row in every table the admin shows, each text a canary of its
+organisation.
 
-`Canaries.content` holds what even the rightful admin must not read: titles, messages, prompts of tasks, arguments.
+`Canaries.content` holds what even the rightful admin must not read: titles, messages, prompts of
+tasks, arguments.
 """
 
 from __future__ import annotations

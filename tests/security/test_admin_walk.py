@@ -1,7 +1,8 @@
-"""The generated walk: every registered admin, every page and action, as another organisation's owner.
+"""The generated walk: every registered admin, every page and action, as another organisation's
+owner.
 
-A new admin is walked without editing this file: the pages come from the registry, the rows from `admin_world`,
-which has to furnish every registered model.
+A new admin is walked without editing this file: the pages come from the registry, the rows from
+`admin_world`, which has to furnish every registered model.
 """
 
 from __future__ import annotations
@@ -110,7 +111,9 @@ def test_own_rows_are_shown_and_foreign_ones_are_not(
 def test_a_foreign_id_is_an_unknown_id(
     owner: Client, home: House, foreign: House, model: type[models.Model]
 ) -> None:
-    """K10: 404 with the same body for another organisation's id and for a random one; nothing changes."""
+    """K10: 404 with the same body for another organisation's id and for a random one; nothing
+    changes.
+    """
     before = snapshot(foreign.organization)
     for page, method in itertools.product(
         ("change", "history", "delete"), ("get", "post", "put", "patch", "delete")
@@ -157,7 +160,9 @@ def test_autocomplete_offers_own_rows_only(
 def test_actions_with_foreign_ids_change_nothing(
     owner: Client, home: House, foreign: House, model: type[models.Model], rf: Any
 ) -> None:
-    """Every action, with a foreign id, a random one and a word for an id, also with "select all" off the page."""
+    """Every action, with a foreign id, a random one and a word for an id, also with "select all"
+    off the page.
+    """
     before = snapshot(foreign.organization)
     request = rf.get("/")
     request.authority = make.authority_of(home.owner)
@@ -244,7 +249,9 @@ def test_roles_below_admin(
 
 
 def test_site_wide_pages(owner: Client, home: House, foreign: House) -> None:
-    """Front page, app pages, the theme's search, the shortcut to any object, passwords: own things or nothing."""
+    """Front page, app pages, the theme's search, the shortcut to any object, passwords: own things
+    or nothing.
+    """
     front = f"/o/{home.organization.slug}/admin/"
     assert owner.get(front).status_code == 200
     for path in (
@@ -267,7 +274,9 @@ def test_site_wide_pages(owner: Client, home: House, foreign: House) -> None:
 
 
 def test_every_registered_admin_stands_on_the_scoped_base() -> None:
-    """No model reaches the admin on Django's own base, and no table of Django's or guardian's is registered."""
+    """No model reaches the admin on Django's own base, and no table of Django's or guardian's is
+    registered.
+    """
     from kaizen.kernel.admin import OrganizationAdmin
 
     assert [m for m, a in site._registry.items() if not isinstance(a, OrganizationAdmin)] == []

@@ -15,7 +15,7 @@ from conversations.models import Conversation
 from kaizen.kernel.clock import now
 from tasks import dispatch
 from tasks.models import Delegation, Occurrence, Task
-from tests.factories import authority_of, grant, make_member
+from tests.factories import grant, make_member
 from tests.tasks.factories import DUE, World, make_due, make_world, save
 
 pytestmark = pytest.mark.django_db

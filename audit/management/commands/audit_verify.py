@@ -33,7 +33,8 @@ class Command(BaseCommand):
             verdict = verify(organization_id)
             state = f"BROKEN: {verdict.fault}" if verdict.fault else "valid"
             self.stdout.write(
-                f"{organization_id}  {state}  {verdict.sealed} sealed, {verdict.unsealed} not yet  head {verdict.head}"
+                f"{organization_id}  {state}  {verdict.sealed} sealed, "
+                f"{verdict.unsealed} not yet  head {verdict.head}"
             )
             broken += verdict.fault is not None
         if broken:

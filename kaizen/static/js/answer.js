@@ -49,7 +49,7 @@ export class Answer {
   finishStep(call, state, label) {
     const step = this.steps.querySelector(`[data-call="${CSS.escape(call)}"]`);
     if (!step) return;
-    const worked = state === "succeeded" || state === "done" || state === "ok";
+    const worked = state === "done";
     step.className = worked ? "is-done" : "is-failed";
     step.querySelector(".icon").replaceWith(copyOf(worked ? "step-done" : "step-failed"));
     if (label) step.querySelector("span").textContent = label;
@@ -67,7 +67,7 @@ export class Answer {
       const later = [...this.body.children].find((other) => Number(other.dataset.block) > block);
       this.body.insertBefore(element, later ?? null);
     }
-    element.dataset.offset = String(offset);
+    element.dataset.end = String(offset);
     element.className = open ? "block is-open" : "block";
     if (given.get(element) !== html) {
       element.innerHTML = html; // The server's one sanitiser made it.
@@ -87,11 +87,11 @@ export class Answer {
     return this.body.querySelector(`:scope > [data-block="${Number(number)}"]`);
   }
 
-  /** Drop what was shown from `offset` on: it was never recorded. */
+  /** Drop the blocks that reach beyond `offset`: that text was never recorded. What stands is sent again. */
   rewind(offset) {
     if (this.hasEnded) return;
     for (const block of [...this.body.querySelectorAll(":scope > .block")]) {
-      if (Number(block.dataset.offset) >= offset) block.remove();
+      if (Number(block.dataset.end) > offset) block.remove();
     }
     this.body.classList.toggle("is-empty", !this.body.hasChildNodes());
   }
@@ -101,7 +101,7 @@ export class Answer {
     this.element.dataset.state = state;
     this.element.classList.remove("is-working");
     if (typeof html === "string") this.settle(html);
-    this.body.querySelector(".is-open")?.classList.remove("is-open");
+    for (const block of this.body.querySelectorAll(".is-open")) block.classList.remove("is-open");
     this.showSources(sources);
     this.element.querySelector(".message-acts").hidden = this.body.classList.contains("is-empty");
     this.element.querySelector("[data-withheld]").hidden = !withheld;
@@ -116,10 +116,15 @@ export class Answer {
       say(word("finished"));
       return;
     }
-    const kind = state === "cancelled" ? "state-cancelled" : salvaged ? "state-salvaged" : "state-failed";
+    const kind = this.outcomeOf(state, salvaged);
     const text = [word(kind), state === "failed" ? why : ""].filter(Boolean).join(" ");
     outcome.querySelector("[data-outcome-text]").textContent = text;
     say(text);
+  }
+
+  outcomeOf(state, salvaged) {
+    if (state === "cancelled") return this.body.classList.contains("is-empty") ? "state-stopped" : "state-cancelled";
+    return salvaged ? "state-salvaged" : "state-failed";
   }
 
   /** Put the final text; where the blocks already say the same, nothing moves. */

@@ -13,8 +13,9 @@ const ACCEPT_MS = 20_000;
 class Chat {
   constructor(element) {
     this.element = element;
-    this.form = document.getElementById("composer");
-    this.field = this.form.elements.text;
+    // A reader who may not write has no composer; the rest is the same.
+    this.form = document.getElementById("composer") ?? document.createElement("form");
+    this.field = this.form.elements.text ?? document.createElement("textarea");
     this.run = element.dataset.run || null;
     this.sent = new Map();
     this.thread = new Thread(document.getElementById("thread"), {
@@ -128,12 +129,14 @@ class Chat {
 
   complain(text) {
     const place = this.form.querySelector("[data-wrong]");
+    if (!place) return;
     place.textContent = text;
     place.hidden = !text;
   }
 
   showRun(run) {
     this.run = run;
+    if (!this.form.isConnected) return;
     const stop = this.form.querySelector("[data-act=stop]");
     const send = this.form.querySelector("[data-send]");
     const focusWasOnButton = document.activeElement === stop || document.activeElement === send;

@@ -13,6 +13,7 @@ function setInert() {
   const railCovers = root.classList.contains("rail-open") && narrowRail.matches;
   const panelCovers = root.classList.contains("panel-open") && narrowPanel.matches;
   centre().inert = railCovers || panelCovers;
+  document.querySelector(".skip").inert = railCovers || panelCovers;
   if (rail()) rail().inert = panelCovers;
   panel().inert = railCovers;
   for (const button of document.querySelectorAll("[data-open=rail]")) {

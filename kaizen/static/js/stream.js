@@ -25,7 +25,7 @@ export class Thread {
   }
 
   showToEnd() {
-    this.toEnd.hidden = this.isAtEnd;
+    if (this.toEnd) this.toEnd.hidden = this.isAtEnd;
   }
 
   /** Change the page; keep the end in view if it was. */

@@ -11,7 +11,7 @@ export function sentenceOf(text) {
     }
   }
   const page = new DOMParser().parseFromString(text, "text/html");
-  return page.querySelector(".lead, [role=alert]")?.textContent.trim() ?? "";
+  return page.querySelector(".lead")?.textContent.trim() ?? "";
 }
 
 /** Show `text` above the page until it is dismissed or replaced. */

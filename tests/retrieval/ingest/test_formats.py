@@ -23,6 +23,14 @@ def code_of(data: bytes, name: str, **more: object) -> str:
     return caught.value.code
 
 
+def code_or_ok(data: bytes) -> str:
+    try:
+        parse(data, name="file")
+    except ParseFailure as failure:
+        return failure.code
+    return "ok"
+
+
 MARKDOWN = """---
 title: "Leave"
 keywords: a, b
@@ -139,10 +147,7 @@ def test_damaged_files_fail_with_a_code_or_are_read(make: Callable[[], bytes]) -
     whole = make()
     for at in range(40, len(whole), max(1, len(whole) // 25)):
         for damaged in (whole[:at], whole[:at] + b"\xff\x00<" + whole[at + 3 :]):
-            try:
-                assert parse(damaged, name="file").blocks
-            except ParseFailure as failure:
-                assert failure.code in ("corrupt", "unsupported", "no_text", "encrypted")
+            assert code_or_ok(damaged) in ("ok", "corrupt", "unsupported", "no_text", "encrypted")
 
 
 def test_pdf_has_pages_and_a_title() -> None:
