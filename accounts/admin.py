@@ -77,7 +77,9 @@ class InviteForm(OrganizationForm):
 
 @admin.register(Membership, site=site)
 class MembershipAdmin(OrganizationAdmin):
-    """Members: invited by e-mail, given a role, suspended. The person's own data isn't edited here."""
+    """Members: invited by e-mail, given a role, suspended. The person's own data isn't
+    edited here.
+    """
 
     capability = PEOPLE
     group = "people"

@@ -1,4 +1,6 @@
-"""The accounts API: who am I, members, teams, projects, keys, grants; and the schema with its page."""
+"""The accounts API: who am I, members, teams, projects, keys, grants; and the schema with
+its page.
+"""
 
 from __future__ import annotations
 
@@ -114,7 +116,9 @@ class Members(AccountsView):
 
     @extend_schema(request=MemberIn, responses={201: InvitedOut}, tags=["accounts"])
     def post(self, request: Request) -> Response:
-        """Invite a person by e-mail. Hand them the link; whether they had an account is not told."""
+        """Invite a person by e-mail. Hand them the link; whether they had an account is
+        not told.
+        """
         invitation = services.invite_member(self.authority, **self.read(MemberIn, request.data))
         member = Membership.objects.select_related("user").get(pk=invitation.membership.pk)
         link = f"{request.scheme}://{request.get_host()}{invitation.path}"

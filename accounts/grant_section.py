@@ -61,7 +61,7 @@ class GrantForm(SectionForm):
         if values.get("row"):
             kind, _sep, rest = values["row"].partition(":")
             identity, _sep, verb = rest.partition(":")
-            if kind not in {"person", "team", "everyone"} or verb not in Verb:
+            if kind not in {"person", "team", "everyone"} or verb not in set(Verb):
                 raise forms.ValidationError(NOT_HERE)
             values["principal"] = get_principal(authority, kind=kind, principal_id=identity)
             values["verb"] = verb

@@ -144,7 +144,7 @@ class Team(Group):
         help_text=_("Members of this team are members of the parent too."),
     )
 
-    objects = OrganizationQuerySet.as_manager()
+    objects = OrganizationQuerySet.as_manager()  # type: ignore[assignment,misc]
 
     class Meta:
         default_permissions = ()

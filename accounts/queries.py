@@ -10,9 +10,9 @@ from accounts.authority import Authority
 from accounts.models import Membership, Organization, Team, User
 
 
-def list_memberships(user: User | AnonymousUser) -> list[Membership]:
-    """The active memberships of a person, by organisation name; at most 100."""
-    if not user.is_authenticated:
+def list_memberships(user: User | AnonymousUser | None) -> list[Membership]:
+    """The active memberships of a person, by organisation name; at most 100. None: a key's."""
+    if user is None or not user.is_authenticated:
         return []
     return list(
         Membership.objects.filter(

@@ -66,7 +66,9 @@ def holding(authority: Authority, model: type[models.Model], verb: Verb) -> mode
 
 
 def get_shareable(authority: Authority, *, type_name: str, object_id: UUID | str) -> models.Model:
-    """The object of a grantable type that the caller sees or configures. Raises Missing otherwise."""
+    """The object of a grantable type that the caller sees or configures. Raises Missing
+    otherwise.
+    """
     model = grantable_models().get(type_name)
     if model is None:
         raise Missing

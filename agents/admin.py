@@ -183,7 +183,9 @@ class AgentForm(OrganizationForm):
 
 @admin.register(Agent, site=site)
 class AgentAdmin(ArchivableAdmin):
-    """What members talk to. Saving publishes a new version if anything that bears on a run changed."""
+    """What members talk to. Saving publishes a new version if anything that bears on a
+    run changed.
+    """
 
     form = AgentForm
     group = "agents"

@@ -21,6 +21,7 @@ from retrieval.withholding import read_texts_for_withholding
 MARK = re.compile(r"\[\[(p[a-z0-9]{8})(?::([0-9]{1,7})-([0-9]{1,7}))?\]\]")
 COVER = "▒"
 _WORD = re.compile(r"\w+")
+_PARAGRAPH = re.compile(r"\S.*?(?=\n[ \t]*\n|\Z)", re.DOTALL)
 WINDOW = 5
 
 
@@ -33,23 +34,42 @@ class Citations:
         hidden: cites that tools showed in this conversation and the reader may not see now.
         hidden_texts: run id -> texts of hidden passages that its agent had read; only ever used to
         cover.
+        purged: those of `hidden` whose text is gone for good, so that nothing can be compared.
     """
 
     passages: Mapping[str, Passage]
     hidden: frozenset[str]
     hidden_texts: Mapping[UUID, tuple[str, ...]] = field(default_factory=dict)
+    purged: frozenset[str] = frozenset()
 
     def cites_hidden(self, text: str) -> bool:
         """Whether `text` cites something its reader may not see (any more)."""
         return any(match[1] in self.hidden for match in MARK.finditer(text))
 
-    def cover(self, text: str, *, run_id: UUID | None) -> str:
+    def cover(self, text: str, *, run_id: UUID | None, is_open: bool = False) -> str:
         """`text` with what it took word for word from hidden passages covered; its length is
         unchanged.
+
+        A paragraph that cites a purged passage is covered whole. With `is_open` more text follows,
+        so words at the end that may be the beginning of something taken are covered too.
         """
+        covered = text
         for source in self.hidden_texts.get(run_id, ()) if run_id else ():
-            text = cover_taken(text, source)
-        return text
+            covered = cover_taken(covered, source, is_open=is_open)
+        return self._cover_purged(covered) if self.purged else covered
+
+    def _cover_purged(self, text: str) -> str:
+        spans: list[tuple[int, int]] = []
+        for paragraph in _PARAGRAPH.finditer(text):
+            marks = list(MARK.finditer(text, paragraph.start(), paragraph.end()))
+            if not any(mark[1] in self.purged for mark in marks):
+                continue
+            edges = [paragraph.start()]
+            for mark in marks:  # The marks themselves stay: they say what is no longer there.
+                edges += [mark.start(), mark.end()]
+            edges.append(paragraph.end())
+            spans.extend(zip(edges[::2], edges[1::2], strict=True))
+        return cover_spans(text, spans)
 
 
 def resolve(authority: Authority, conversation: Conversation) -> Citations:
@@ -80,6 +100,9 @@ def resolve(authority: Authority, conversation: Conversation) -> Citations:
             run_id: tuple(texts[chunk] for chunk in chunks if chunk in texts)
             for run_id, chunks in shown.items()
         },
+        purged=frozenset(
+            cite for cite, chunk in chunk_of.items() if chunk in hidden_chunks - set(texts)
+        ),
     )
 
 

@@ -22,7 +22,7 @@ from conversations import services, turns
 from conversations.export import as_markdown
 from conversations.models import Conversation
 from conversations.queries import list_conversations, view_conversation
-from kaizen.kernel.errors import KaizenError
+from kaizen.kernel.errors import KaizenError, Missing
 
 RAIL_PAGE = 40
 
@@ -151,12 +151,22 @@ def export(request: HttpRequest, conversation_id: UUID) -> HttpResponse:
 @require_POST
 def stop(request: HttpRequest, conversation_id: UUID, run_id: UUID) -> HttpResponse:
     """Stop the answer, for pages without a script."""
-    turns.stop(_authority(request), run_id=run_id)
+    authority = _authority(request)
+    _check_run(authority, conversation_id, run_id)
+    turns.stop(authority, run_id=run_id)
     return HttpResponseRedirect(reverse("conversations:chat", args=[conversation_id]))
 
 
 @require_POST
 def retry(request: HttpRequest, conversation_id: UUID, run_id: UUID) -> HttpResponse:
     """Try a broken answer again."""
-    turns.retry(_authority(request), run_id=run_id, key=request.POST.get("key") or turns.new_key())
+    authority = _authority(request)
+    _check_run(authority, conversation_id, run_id)
+    turns.retry(authority, run_id=run_id, key=request.POST.get("key") or turns.new_key())
     return HttpResponseRedirect(reverse("conversations:chat", args=[conversation_id]))
+
+
+def _check_run(authority: Authority, conversation_id: UUID, run_id: UUID) -> None:
+    """Raise Missing unless the run is one of this conversation, and visible."""
+    if turns.get_run(authority, run_id).conversation_id != conversation_id:
+        raise Missing

@@ -7,6 +7,7 @@ websockets, processes, threads and everything else that must commit.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -33,22 +34,29 @@ def django_db_setup(django_db_blocker: DjangoDbBlocker) -> Iterator[None]:
         connections.close_all()
 
 
-@pytest.fixture
-def committed_db(django_db_setup: None, django_db_blocker: DjangoDbBlocker) -> Iterator[str]:
-    """A database of this test's own. Yields its name."""
-    name = servers.create_database()
+@contextmanager
+def connected_to(name: str, blocker: DjangoDbBlocker) -> Iterator[None]:
+    """Point this process at the database `name` while the block runs."""
     connection = connections["default"]
     connection.close()
     shared = connection.settings_dict["NAME"]
     connections.settings["default"]["NAME"] = connection.settings_dict["NAME"] = name
-    with django_db_blocker.unblock():
+    with blocker.unblock():
         try:
-            yield name
+            yield
         finally:
             connections.close_all()
             connections.settings["default"]["NAME"] = connection.settings_dict["NAME"] = shared
-            cache.clear()
-            servers.drop_database(name)
+
+
+@pytest.fixture
+def committed_db(django_db_setup: None, django_db_blocker: DjangoDbBlocker) -> Iterator[str]:
+    """A database of this test's own. Yields its name."""
+    name = servers.create_database()
+    with connected_to(name, django_db_blocker):
+        yield name
+        cache.clear()
+    servers.drop_database(name)
 
 
 @pytest.fixture(scope="session")
@@ -59,22 +67,25 @@ def shared_data() -> Path:
     return SHARED
 
 
-@pytest.fixture
-def stack(committed_db: str) -> Iterator[Stack]:
-    """The product's processes around a database of this test's own; nothing is started yet."""
+@pytest.fixture(scope="session")
+def product(django_db_setup: None) -> Iterator[Stack]:
+    """The running product (web and runtime) around one database that many tests share.
+
+    Each test has an organisation of its own in it, as customers do.
+    """
     if not RUNTIME_PYTHON.exists():
         pytest.skip("the runtime's own environment isn't built: make test builds it")
     servers.valkey()
-    with Stack(committed_db) as running:
+    with Stack(servers.create_database()) as running:
+        running.start("web", "runtime")
         yield running
 
 
 @pytest.fixture
-def desk(stack: Stack) -> Desk:
-    """An organisation in a running product: web, runtime and worker."""
-    made = make_desk(stack)
-    stack.start("web", "runtime")
-    return made
+def desk(product: Stack, django_db_blocker: DjangoDbBlocker) -> Iterator[Desk]:
+    """An organisation in the running product."""
+    with connected_to(product.database, django_db_blocker):
+        yield make_desk(product)
 
 
 @pytest.fixture

@@ -40,6 +40,7 @@ class Stack:
     def __init__(
         self, database: str, *, lease_seconds: float = 30.0, web: int = 1, **extra: str
     ) -> None:
+        self.database = database
         self.listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
         self.listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         self.listener.bind(("127.0.0.1", 0))

@@ -46,7 +46,7 @@ def add_document(desk_admin: Membership, source: Source, name: str, data: bytes)
     return document
 
 
-def make_desk(stack: Stack, *, model: LanguageModel | None = None, slug: str = "desk") -> Desk:
+def make_desk(stack: Stack, *, model: LanguageModel | None = None, slug: str | None = None) -> Desk:
     """Build the organisation in the current (committed) database."""
     organization = factories.make_organization(slug)
     admin = factories.make_member(organization, role=Role.ADMIN)

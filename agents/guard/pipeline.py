@@ -195,7 +195,7 @@ def _parse(tool: Tool | None, raw: str) -> tuple[BaseModel | None, str]:
     if tool is None:
         return None, ""
     try:
-        value = json.loads(raw) if raw.strip() else {}
+        value = _storable(json.loads(raw)) if raw.strip() else {}
         return tool.arguments.model_validate(value), ""
     except ValidationError as error:
         faults = "; ".join(
@@ -210,6 +210,21 @@ def _parse(tool: Tool | None, raw: str) -> tuple[BaseModel | None, str]:
             None,
             f"The arguments of {tool.name!r} aren't one JSON object. Send them again, complete.",
         )
+
+
+def _storable(value: Any) -> Any:
+    """A parsed JSON value whose texts can all be stored: escapes may have hidden NUL and
+    surrogates.
+    """
+    match value:
+        case str():
+            return make_storable(value).text
+        case list():
+            return [_storable(item) for item in value]
+        case dict():
+            return {make_storable(key).text: _storable(item) for key, item in value.items()}
+        case _:
+            return value
 
 
 def _dump(arguments: BaseModel | None) -> dict[str, Any] | None:

@@ -7,6 +7,7 @@ story's promise. Standard library only, no database and no Django.
 
 from __future__ import annotations
 
+import re
 import textwrap
 import time
 import uuid
@@ -22,6 +23,7 @@ ANSWER_SECONDS = 120.0
 LONG_POLL_SECONDS = 20
 WIDTH = 96
 Tell = Callable[[str], None]
+_ONLY_MARK = re.compile(r"[—\s]*\[\d+\]\s*")
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,8 +142,10 @@ def _introduce(number: int, question: DemoQuestion, story: DemoOrganization, tel
 
 def _show(answer: Answer, tell: Tell) -> None:
     for line in answer.text.splitlines():
-        for piece in textwrap.wrap(line, WIDTH) or [""]:
-            tell(f"   {piece}".rstrip())
+        # A line that is only a mark repeats the one behind its quotation.
+        if not _ONLY_MARK.fullmatch(line):
+            for piece in textwrap.wrap(line, WIDTH):
+                tell(f"   {piece}")
     for number, name, place in answer.sources:
         tell(f"   [{number}] {name}{f' ({place})' if place else ''}")
     if not answer.sources:

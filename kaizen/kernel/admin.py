@@ -287,10 +287,10 @@ class OrganizationAdmin(ScopedFields, ModelAdmin):
         collector.collect(objects)
         counts = {
             str(model._meta.verbose_name_plural): len(rows)
-            for model, rows in collector.model_objs.items()
+            for model, rows in cast("dict[type[models.Model], Any]", collector.model_objs).items()
         }
         in_use: dict[str, int] = {}
-        for row in cast("set[models.Model]", collector.protected):
+        for row in collector.protected:
             kind = str(row._meta.verbose_name_plural)
             in_use[kind] = in_use.get(kind, 0) + 1
         protected = [f"{kind}: {count}" for kind, count in in_use.items()]

@@ -83,7 +83,9 @@ class PublicChangeList(ChangeList):
 
 
 class PublicRow:
-    """A row as the theme's pages see it: its `pk`, from which they build links, is the public id."""
+    """A row as the theme's pages see it: its `pk`, from which they build links, is the
+    public id.
+    """
 
     def __init__(self, row: models.Model, public_id: str) -> None:
         self._row = row

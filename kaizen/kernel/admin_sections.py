@@ -7,7 +7,7 @@ saved with the form around it, in the same transaction.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
 from django import forms
@@ -17,6 +17,7 @@ from django.utils.translation import gettext_lazy as _
 from unfold.widgets import UnfoldBooleanWidget
 
 EMPTY_ROWS = 3
+LONGEST_TABLE = 1000
 
 
 class SectionForm(forms.Form):
@@ -33,7 +34,9 @@ class SectionForm(forms.Form):
         self.label = str((self.initial or {}).get("label", ""))
 
     def shown_fields(self) -> list[forms.BoundField]:
-        """The inputs of this row: what can't change about an existing one is shown as text instead."""
+        """The inputs of this row: what can't change about an existing one is shown as
+        text instead.
+        """
         hidden = {"row", *(self.fixed if self.label else ("remove",))}
         return [self[name] for name in self.fields if name not in hidden]
 
@@ -46,9 +49,11 @@ class SectionFormSet(BaseFormSet):  # type: ignore[type-arg]
     section: type[Section]
 
     def save(self, request: HttpRequest, obj: Any) -> None:
-        """Apply every changed row to `obj` through the section."""
+        """Apply every changed row to `obj` through the section; a row that is gone by now stays
+        gone.
+        """
         for form in self.forms:
-            if form.has_changed() and form.cleaned_data:
+            if not form.initial.get("gone") and form.has_changed() and form.cleaned_data:
                 self.section.apply(request, obj, form.cleaned_data)
 
 
@@ -71,15 +76,34 @@ class Section:
             cls.form, formset=SectionFormSet, extra=EMPTY_ROWS, max_num=len(initial) + EMPTY_ROWS
         )
         factory.section = cls  # type: ignore[attr-defined]
-        data = request.POST if request.method == "POST" else None
-        if data is not None and f"{cls.prefix}-TOTAL_FORMS" not in data:
-            # A form sent without this table (a script, a popup) changes nothing in it.
-            data = {f"{cls.prefix}-TOTAL_FORMS": "0", f"{cls.prefix}-INITIAL_FORMS": "0"}  # type: ignore[assignment]
+        data: Mapping[str, Any] | None = None
+        if request.method == "POST":
+            data = request.POST
+            if f"{cls.prefix}-TOTAL_FORMS" not in data:
+                # A form sent without this table (a script, a popup) changes nothing in it.
+                data = {f"{cls.prefix}-TOTAL_FORMS": "0", f"{cls.prefix}-INITIAL_FORMS": "0"}
+            initial = cls._posted_rows(data, initial)
         formset = factory(
             data, prefix=cls.prefix, initial=initial, form_kwargs={"request": request}
         )
         assert isinstance(formset, SectionFormSet)  # noqa: S101  for the type checker
         return formset
+
+    @classmethod
+    def _posted_rows(
+        cls, data: Mapping[str, Any], rows: list[dict[str, Any]]
+    ) -> list[dict[str, Any]]:
+        """What stood there, in the order it was posted: it may have changed since the page was
+        made.
+        """
+        standing = {row["row"]: row for row in rows}
+        posted: list[dict[str, Any]] = []
+        for number in range(LONGEST_TABLE):
+            name = data.get(f"{cls.prefix}-{number}-row")
+            if not name:
+                return posted
+            posted.append(standing.get(name) or {"row": name, "label": _("gone"), "gone": True})
+        return posted
 
     @classmethod
     def list_rows(cls, request: HttpRequest, obj: Any) -> list[dict[str, Any]]:

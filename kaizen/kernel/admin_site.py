@@ -101,7 +101,7 @@ class OrganizationAdminSite(UnfoldAdminSite):
                 response = protected(request, *args, **kwargs)
             except PermissionDenied:
                 raise Denied from None
-            response._csp_replace = settings.KAIZEN_ADMIN_CSP  # type: ignore[attr-defined]
+            response._csp_replace = settings.KAIZEN_ADMIN_CSP
             return response
 
         return update_wrapper(entered, view)

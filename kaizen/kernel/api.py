@@ -8,6 +8,8 @@ import hashlib
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from django.core.exceptions import ValidationError
+from django.db.models import QuerySet
 from django.http import Http404, JsonResponse
 from rest_framework import exceptions
 from rest_framework.pagination import CursorPagination
@@ -104,6 +106,15 @@ class KeysetPagination(CursorPagination):
     page_size_query_param = "limit"
     max_page_size = 200
     ordering: Any = "-id"
+
+    def paginate_queryset(
+        self, queryset: QuerySet[Any], request: Request, view: APIView | None = None
+    ) -> list[Any] | None:
+        """One page. Raises Invalid for a cursor that no page of this list ever gave."""
+        try:
+            return super().paginate_queryset(queryset, request, view)
+        except (ValidationError, ValueError):
+            raise Invalid("That cursor doesn't belong to this list.", code="cursor") from None
 
 
 class AuthorityView(APIView):

@@ -22,7 +22,8 @@ def chromium() -> Iterator[Browser]:
     if path is None:
         pytest.skip("no Chromium here: apt-get install chromium")
     with pytest.MonkeyPatch.context() as patch:
-        # Playwright's synchronous API keeps an event loop on this thread; tests read the database on it.
+        # Playwright's synchronous API keeps an event loop on this thread, on which tests read
+        # the database.
         patch.setenv("DJANGO_ALLOW_ASYNC_UNSAFE", "1")
         with open_chromium(path) as browser:
             yield browser

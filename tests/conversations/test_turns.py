@@ -38,9 +38,7 @@ def test_start_makes_one_conversation_one_message_one_run() -> None:
     turn = ask(world, "How many days do I get?")
     conversation = Conversation.objects.get()
     message, run = Message.objects.get(), Run.objects.get()
-    assert turn == turns.Turn(
-        conversation=conversation, run=run, message=message, replayed=False
-    )
+    assert turn == turns.Turn(conversation=conversation, run=run, message=message, replayed=False)
     assert conversation.title == "How many days do I get?"
     assert (conversation.agent, conversation.started_by) == (world.agent, world.member.user)
     assert (conversation.head, conversation.last_seq) == (message, 2)
@@ -253,8 +251,8 @@ def test_a_conversation_that_may_only_be_viewed_takes_no_turn() -> None:
     before = state_of(world)
     with pytest.raises(Denied):
         ask(world, conversation=first.conversation, authority=factories.authority_of(watcher))
+    stranger = factories.authority_of(world.another())
     with pytest.raises(Missing):
-        stranger = factories.authority_of(world.another())
         ask(world, conversation=first.conversation, authority=stranger)
     assert state_of(world) == before
 

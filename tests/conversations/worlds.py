@@ -72,15 +72,16 @@ class World:
         assert delete_grant(self.member.user, Verb.VIEW, self.source)
 
 
-def make_world(**agent: Any) -> World:
-    """A fresh one."""
+def make_world(*, model: dict[str, Any] | None = None, **agent: Any) -> World:
+    """A fresh one; its agent on the built-in model, or on one made with `model`."""
     organization = factories.make_organization()
     admin = factories.make_member(organization, role=Role.ADMIN)
     member = factories.make_member(organization)
     source = factories.make_source(organization)
     factories.grant(admin, Verb.MANAGE, source)
     factories.grant(member, Verb.VIEW, source)
-    made = factories.make_agent(organization, **agent)
+    language_model = factories.make_language_model(organization, **(model or {}))
+    made = factories.make_agent(organization, model=language_model, **agent)
     publish_agent(factories.authority_of(admin), agent=made)
     factories.grant(factories.everyone(organization), Verb.USE, made)
     made.refresh_from_db()
@@ -121,9 +122,7 @@ def search(gate: Gate, query: str = "moving house", *, call_id: str = "c1") -> T
     """The model searches."""
     return pipeline.call_tool(
         gate,
-        ToolRequest(
-            step=1, call_id=call_id, name="search", arguments_raw=f'{{"query":"{query}"}}'
-        ),
+        ToolRequest(step=1, call_id=call_id, name="search", arguments_raw=f'{{"query":"{query}"}}'),
     )
 
 

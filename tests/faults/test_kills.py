@@ -122,7 +122,8 @@ def test_the_journal_is_enough_when_valkey_drops_every_message(
         for name in ("web", "runtime"):
             stack.children[name].start()
         stack.wait_for(
-            lambda: Member(stack.address, "desk").open("/login/").status == 200, what="web"
+            lambda: Member(stack.address, desk.organization.slug).open("/login/").status == 200,
+            what="web",
         )
         member = desk.sign_in(desk.reader)
         turn = member.ask(use_model(desk, model_server, "count-400:3").pk, "Count, please.")

@@ -150,6 +150,6 @@ def test_K46_one_key_is_one_run_over_two_connections_and_after_a_restart(
     desk.stack.start("web")
     restarted = members[0].ask(agent.pk, "Only once, please.", "key-of-K46")
     assert {turn["run"] for turn in (first, second, after, restarted)} == {first["run"]}
-    assert Message.objects.filter(role="user").count() == 1
-    assert Run.objects.count() == 1
+    assert Message.objects.filter(organization=desk.organization, role="user").count() == 1
+    assert Run.objects.filter(organization=desk.organization).count() == 1
     assert len(model_server.requests) == 1

@@ -7,10 +7,12 @@ import re
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import cache
 from typing import Any
 
 from django.db import connection, transaction
 from django.test import Client
+from django.test.client import ClientHandler
 from psycopg import sql
 
 from accounts.models import User
@@ -66,6 +68,7 @@ class Caller:
     def sign_in(self) -> None:
         """A fresh browser."""
         self.client = Client(raise_request_exception=False)
+        self.client.handler = _handler()
         if self.user is not None:
             self.client.force_login(self.user)
 
@@ -91,6 +94,14 @@ class Caller:
             body=body.decode("utf-8", "replace"),
             crash=crash,
         )
+
+
+@cache
+def _handler() -> ClientHandler:
+    """One for all clients: building the middleware costs more than a request."""
+    handler = ClientHandler(enforce_csrf_checks=False)
+    handler.load_middleware()
+    return handler
 
 
 @contextmanager
