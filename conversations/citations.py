@@ -7,7 +7,7 @@ reading; what can't be seen any more is dropped, and words taken from it are cov
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 from uuid import UUID
@@ -120,9 +120,9 @@ def _records_by_run(conversation: Conversation) -> dict[UUID, list[dict[str, Any
     return records
 
 
-def cover_taken(text: str, source: str) -> str:
+def cover_taken(text: str, source: str, *, is_open: bool = False) -> str:
     """Cover what `text` took from `source`: WINDOW words running, and single figures and
-    identifiers.
+    identifiers; with `is_open` also fewer words at the end, since more may follow.
 
     Letter case, spacing, punctuation and citation marks in between don't matter. Each covered
     character becomes COVER, so offsets stay; marks stay as they are.
@@ -143,7 +143,23 @@ def cover_taken(text: str, source: str) -> str:
     for i in range(len(words) - size + 1):
         if tuple(word for word, _, _ in words[i : i + size]) in known:
             spans.append((words[i][1], words[i + size - 1][2]))
+    if is_open:
+        spans.extend(_begun(words, taken_from, size=size))
     return cover_spans(text, spans, kept=kept)
+
+
+def _begun(
+    words: list[tuple[str, int, int]], taken_from: list[str], *, size: int
+) -> Iterator[tuple[int, int]]:
+    """The end of `words` as far as it stands in `taken_from`, its last word perhaps cut off."""
+    for length in range(min(size - 1, len(words)), 0, -1):
+        *whole, last = [word for word, _, _ in words[-length:]]
+        for i in range(len(taken_from) - length + 1):
+            if taken_from[i : i + length - 1] == whole and taken_from[i + length - 1].startswith(
+                last
+            ):
+                yield words[-length][1], words[-1][2]
+                return
 
 
 def cover_spans(

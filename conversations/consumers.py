@@ -174,7 +174,6 @@ class _Show:
         self._texts: dict[str, TextProgress] = {}
         self._blocks: dict[str, BlockProgress] = {}
         self._citations = Citations(passages={}, hidden=frozenset())
-        self._covers = True
         self._withholds = False
         self._numbering: dict[str, Numbering] = {}
         self._rendered_at = 0.0
@@ -210,8 +209,6 @@ class _Show:
                 return
 
     def _begin(self, reading: Reading) -> None:
-        if reading.covers is not None:
-            self._covers = reading.covers
         if reading.citations is not None:
             self._withholds = reading.withholds
             self._citations = reading.citations

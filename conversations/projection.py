@@ -175,10 +175,6 @@ def project_event(
             data = dict(event.data)
             if event.run_id:
                 data["activity"] = cover(event.run_id, data["activity"])
-        case "tool_intent":
-            data = dict(event.data)
-            if event.run_id:
-                data["activity"] = cover(data["activity"], event.run_id)
         case "tool_result":
             data = {key: event.data[key] for key in ("call", "state", "label")}
         case _:

@@ -172,10 +172,11 @@ def read_events(
 
     @cache
     def covered(run_id: UUID) -> str | None:
-        if not citations().hidden_texts.get(run_id):
+        if not citations().hidden:
             return None
         text = journal.answer_text(organization_id=authority.organization_id, run_id=run_id)
-        return citations().cover(text, run_id=run_id)
+        is_open = Run.objects.filter(pk=run_id).exclude(state__in=Run.ENDED).exists()
+        return citations().cover(text, run_id=run_id, is_open=is_open)
 
     def cover(run_id: UUID, text: str) -> str:
         return citations().cover(text, run_id=run_id)

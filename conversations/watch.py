@@ -86,7 +86,9 @@ def read(watcher: Watcher, *, after: int, first: bool) -> Reading:
                 withholds = bool(citations.hidden_texts.get(active.pk))
                 if first and after:
                     text = _text_until(active, after)
-                    begun[str(active.answer_id)] = citations.cover(text, run_id=active.pk)
+                    begun[str(active.answer_id)] = citations.cover(
+                        text, run_id=active.pk, is_open=True
+                    )
         if watcher.renders_html:
             for event in events:
                 _render(authority, conversation, event)

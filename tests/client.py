@@ -12,8 +12,11 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any
 
+from django.contrib.auth import BACKEND_SESSION_KEY, HASH_SESSION_KEY, SESSION_KEY
+from django.contrib.sessions.backends.db import SessionStore
 from websockets.asyncio.client import ClientConnection, connect
 
+from accounts.models import User
 from tests.factories import PASSWORD
 
 
@@ -54,6 +57,42 @@ class Member:
         )
         assert "sessionid" in self.cookies(), answer.text[:500]
         return self
+
+    def take_session_of(self, user: User) -> None:
+        """A session as signing in leaves it, without the sign-in page."""
+        session = SessionStore()
+        session[SESSION_KEY] = str(user.pk)
+        session[BACKEND_SESSION_KEY] = "accounts.auth.EmailBackend"
+        session[HASH_SESSION_KEY] = user.get_session_auth_hash()
+        session.save()
+        host = urllib.parse.urlsplit(self.address).hostname or ""
+        self._jar.set_cookie(
+            http.cookiejar.Cookie(
+                0,
+                "sessionid",
+                session.session_key,
+                None,
+                False,
+                host + ".local",
+                True,
+                False,
+                "/",
+                True,
+                False,
+                None,
+                True,
+                None,
+                None,
+                {},
+            )
+        )
+
+    def is_answered(self) -> bool:
+        """Whether the server gives its sign-in page, which also sets the CSRF cookie."""
+        try:
+            return self.open("/login/").status == 200
+        except OSError:
+            return False
 
     def cookies(self) -> dict[str, str]:
         return {cookie.name: cookie.value or "" for cookie in self._jar}

@@ -8,6 +8,7 @@ database is a copy of it, and the tests reach it as the app role.
 from __future__ import annotations
 
 import atexit
+import hashlib
 import os
 import shutil
 import subprocess
@@ -19,7 +20,8 @@ from pathlib import Path
 import psycopg
 from psycopg import sql
 
-from kaizen.embedded.environment import APP_ROLE, HOST, OWNER_ROLE
+from kaizen.embedded.cluster import find_installation
+from kaizen.embedded.environment import APP_ROLE, HOST, OWNER_ROLE, SUPERUSER_ROLE
 from kaizen.embedded.ports import choose_port
 from kaizen.embedded.postgres import Postgres
 from kaizen.embedded.state import State
@@ -27,6 +29,7 @@ from kaizen.embedded.valkey import Valkey
 
 ROOT = Path(__file__).resolve().parent.parent
 HOME = ROOT / ".kaizen" / "test" / str(os.getpid())
+CACHE = ROOT / ".kaizen" / "test-cache"
 TEMPLATE = "kaizen_template"
 DATABASE = "kaizen_test"
 PASSWORD = "test-password-of-this-machine-only"
@@ -67,6 +70,37 @@ def postgres() -> Postgres:
     server.start()
     atexit.register(server.stop)
     server.create_roles_and_database(TEMPLATE)
+    dump = CACHE / f"template-{_schema_digest()}.sql"
+    if dump.exists():
+        _run_client("psql", "--quiet", "--set=ON_ERROR_STOP=1", "--file", str(dump))
+    else:
+        _migrate()
+        CACHE.mkdir(parents=True, exist_ok=True)
+        draft = dump.with_suffix(f".{os.getpid()}")
+        _run_client("pg_dump", "--file", str(draft))
+        draft.replace(dump)
+    with psycopg.connect(server.superuser_url(), autocommit=True) as connection:
+        connection.execute(
+            sql.SQL("ALTER DATABASE {} IS_TEMPLATE true").format(sql.Identifier(TEMPLATE))
+        )
+    return server
+
+
+def _schema_digest() -> str:
+    """Of everything that a migrated database follows from."""
+    files = [*ROOT.glob("*/migrations/*.py"), *(ROOT / "kaizen" / "kernel").glob("*.py")]
+    files += [
+        ROOT / "requirements.lock",
+        *ROOT.glob("*/models.py"),
+        *ROOT.glob("agents/models/*.py"),
+    ]
+    digest = hashlib.sha256()
+    for file in sorted(files):
+        digest.update(file.read_bytes())
+    return digest.hexdigest()[:24]
+
+
+def _migrate() -> None:
     migrate = subprocess.run(
         [sys.executable, "manage.py", "prepare_database"],
         cwd=ROOT,
@@ -84,11 +118,22 @@ def postgres() -> Postgres:
         raise RuntimeError(
             f"the template database can't be prepared:\n{migrate.stdout}{migrate.stderr}"
         )
-    with psycopg.connect(server.superuser_url(), autocommit=True) as connection:
-        connection.execute(
-            sql.SQL("ALTER DATABASE {} IS_TEMPLATE true").format(sql.Identifier(TEMPLATE))
-        )
-    return server
+
+
+def _run_client(program: str, *arguments: str) -> None:
+    """Run one of PostgreSQL's own programs on the template, as the superuser."""
+    done = subprocess.run(
+        [
+            str(find_installation() / "bin" / program),
+            *arguments,
+            f"--dbname={database_url(TEMPLATE, role=SUPERUSER_ROLE)}",
+        ],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if done.returncode != 0:
+        raise RuntimeError(f"{program} failed: {done.stderr}")
 
 
 @cache

@@ -9,7 +9,6 @@ from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from django.core.exceptions import ValidationError
-from django.db.models import QuerySet
 from django.http import Http404, JsonResponse
 from rest_framework import exceptions
 from rest_framework.pagination import CursorPagination
@@ -108,7 +107,7 @@ class KeysetPagination(CursorPagination):
     ordering: Any = "-id"
 
     def paginate_queryset(
-        self, queryset: QuerySet[Any], request: Request, view: APIView | None = None
+        self, queryset: Any, request: Request, view: APIView | None = None
     ) -> list[Any] | None:
         """One page. Raises Invalid for a cursor that no page of this list ever gave."""
         try:

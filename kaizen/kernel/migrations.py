@@ -6,7 +6,6 @@ Each is reversible. They state their SQL in `database_forwards` only; the model 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 from django.db import migrations
@@ -63,40 +62,35 @@ def tenant_foreign_keys(*links: tuple[str, str, str], deferrable: bool = True) -
     return migrations.RunSQL(forward, backward)
 
 
-def cascade_in_database(*links: tuple[str, str, str, str]) -> migrations.RunPython:
+_REBUILD = """
+DO $$
+DECLARE old text;
+BEGIN
+    SET CONSTRAINTS ALL IMMEDIATE;
+    FOR old IN
+        SELECT k.conname FROM pg_constraint k
+        JOIN pg_attribute a ON a.attrelid = k.conrelid AND a.attnum = ANY (k.conkey)
+        WHERE k.contype = 'f' AND k.conrelid = '{child}'::regclass AND a.attname = '{column}'
+          AND array_length(k.conkey, 1) = 1
+    LOOP
+        EXECUTE format('ALTER TABLE {child} DROP CONSTRAINT %I', old);
+    END LOOP;
+    ALTER TABLE {child} ADD CONSTRAINT {child}_{column}_fk FOREIGN KEY ({column})
+        REFERENCES {parent} ({target}) {action} DEFERRABLE INITIALLY DEFERRED;
+END $$
+"""
+
+
+def cascade_in_database(*links: tuple[str, str, str, str]) -> migrations.RunSQL:
     """Rebuild single-column foreign keys as ON DELETE CASCADE, since raw deletes happen (case K09).
 
     Args:
         links: (child table, child column, parent table, parent column).
     """
-
-    def rebuild(schema_editor: Any, *, action: str) -> None:
-        with schema_editor.connection.cursor() as cursor:
-            for child, column, parent, target in links:
-                for name in _foreign_keys(cursor, child=child, column=column):
-                    cursor.execute(f'ALTER TABLE {child} DROP CONSTRAINT "{name}"')
-                cursor.execute(
-                    f"ALTER TABLE {child} ADD CONSTRAINT {child}_{column}_fk FOREIGN KEY ({column}) "
-                    f"REFERENCES {parent} ({target}) {action} DEFERRABLE INITIALLY DEFERRED"
-                )
-
-    def forwards(apps: Any, schema_editor: Any) -> None:
-        schema_editor.execute("SET CONSTRAINTS ALL IMMEDIATE")
-        rebuild(schema_editor, action="ON DELETE CASCADE")
-
-    def backwards(apps: Any, schema_editor: Any) -> None:
-        schema_editor.execute("SET CONSTRAINTS ALL IMMEDIATE")
-        rebuild(schema_editor, action="")
-
-    return migrations.RunPython(forwards, backwards)
-
-
-def _foreign_keys(cursor: Any, *, child: str, column: str) -> Sequence[str]:
-    cursor.execute(
-        "SELECT k.conname FROM pg_constraint k JOIN pg_attribute a "
-        "ON a.attrelid = k.conrelid AND a.attnum = ANY(k.conkey) "
-        "WHERE k.contype = 'f' AND k.conrelid = %s::regclass AND a.attname = %s "
-        "AND array_length(k.conkey, 1) = 1",
-        [child, column],
-    )
-    return [row[0] for row in cursor.fetchall()]
+    forward: list[Any] = []
+    backward: list[Any] = []
+    for child, column, parent, target in links:
+        names = {"child": child, "column": column, "parent": parent, "target": target}
+        forward.append(_REBUILD.format(**names, action="ON DELETE CASCADE"))
+        backward.append(_REBUILD.format(**names, action=""))
+    return migrations.RunSQL(forward, backward)

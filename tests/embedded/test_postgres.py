@@ -11,6 +11,7 @@ from pathlib import Path
 import psycopg
 import pytest
 
+from kaizen.embedded import account
 from kaizen.embedded.account import AS_ROOT, Way
 from kaizen.embedded.cluster import find_installation
 from kaizen.embedded.failures import LaunchError
@@ -133,10 +134,11 @@ def test_data_of_another_version_is_refused_in_words(tmp_path: Path) -> None:
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root needs another account for PostgreSQL")
 @pytest.mark.parametrize("way", AS_ROOT)
-def test_root_runs_it_each_way(way: Way) -> None:
+def test_root_runs_it_each_way(way: Way, monkeypatch: pytest.MonkeyPatch) -> None:
     # Not below pytest's own folder, which only root may enter: that is what "copied" is for.
     folder = Path("/tmp") / f"kaizen-as-{way}-{os.getpid()}"
     folder.mkdir(mode=0o755)
+    monkeypatch.setattr(account, "PUBLIC_FOLDER", folder / "public")
     postgres = Postgres(folder / "postgres", durable=False, ways=(way,))
     try:
         postgres.start()

@@ -1,4 +1,4 @@
-"""Asks as a caller and judges the answer: status, shape, canaries; and digests of what is stored."""
+"""Asks as a caller and judges the answer: status, shape, canaries; digests what is stored."""
 
 from __future__ import annotations
 
