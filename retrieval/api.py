@@ -92,6 +92,7 @@ def checked(serializer: Serializer[Any]) -> dict[str, Any]:
 class SourcesView(RetrievalView):
     """The sources that the caller may view."""
 
+    pagination_class = KeysetPagination
     scopes: ClassVar = {"GET": (SEARCH, INGEST, ADMIN), "POST": (ADMIN,)}
 
     @extend_schema(operation_id="sources_list", responses=SourceSerializer(many=True))
@@ -157,6 +158,7 @@ class SourceView(RetrievalView):
 class SourceDocumentsView(RetrievalView):
     """The documents of a source."""
 
+    pagination_class = KeysetPagination
     scopes: ClassVar = {"GET": (SEARCH, INGEST), "POST": (INGEST,)}
     parser_classes = [MultiPartParser]
 

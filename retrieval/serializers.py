@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from drf_spectacular.utils import extend_schema_serializer
 from rest_framework import serializers
 
 from retrieval.models import Document
 from retrieval.search import LONGEST_QUERY, MOST_HITS, Mode
 
 
+# An answer's cited sources are called `Source` in the schema already.
+@extend_schema_serializer(component_name="LibrarySource")
 class SourceSerializer(serializers.Serializer):  # type: ignore[type-arg]
     """A source."""
 

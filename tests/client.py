@@ -73,7 +73,7 @@ class Member:
                 session.session_key,
                 None,
                 False,
-                host + ".local",
+                host,
                 True,
                 False,
                 "/",

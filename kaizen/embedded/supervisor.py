@@ -60,7 +60,12 @@ def process_specs(config: StackConfig) -> list[ProcessSpec]:
     }
     shared.pop("DATABASE_OWNER_URL", None)
     shared.pop("KAIZEN_RUNTIME_TOKEN", None)
-    web = {**shared, "KAIZEN_RUNTIME_TOKEN": config.runtime_token}
+    # The web process opens a connection for every reading of every open page: it keeps a pool.
+    web = {
+        **shared,
+        "KAIZEN_RUNTIME_TOKEN": config.runtime_token,
+        "KAIZEN_DATABASE_POOL": shared.get("KAIZEN_DATABASE_POOL", "1"),
+    }
     python = str(config.python)
     celery = (python, "-m", "celery", "--quiet", "-A", "kaizen")
     # Celery prints a paragraph about root on every start; the account is the newcomer's own choice.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import subprocess
 import sys
 from importlib import import_module
@@ -9,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.architecture.sources import APPS, PACKAGES, ROOT, imports_of, product_files
+from tests.architecture.sources import APPS, PACKAGES, ROOT, imports_of, product_files, tree_of
 
 DOORS = ("api", "api_urls", "urls", "pages", "admin", "consumers", "jobs", "tools", "management")
 
@@ -45,10 +46,6 @@ def test_no_app_goes_through_another_apps_door(app: str) -> None:
 
 
 def test_nothing_is_imported_relatively_or_with_a_star() -> None:
-    import ast
-
-    from tests.architecture.sources import tree_of
-
     found = [
         str(path)
         for path in product_files()

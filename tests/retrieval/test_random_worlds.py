@@ -55,7 +55,7 @@ class World:
         foreign = factories.make_source(other)
         self.documents = [self._make_document(dice.choice(self.sources)) for _ in range(12)]
         self.documents.append(self._make_document(foreign))
-        for _ in range(8):
+        for _ in range(24):
             self.give()
 
     def _make_source(self) -> Source:

@@ -1,0 +1,4 @@
+"""Measurements: ratios taken in one run on one machine, written to docs/performance.md.
+
+Not tests: they never fail.
+"""
