@@ -1,7 +1,7 @@
 """The built-in provider: no model, no key, no network. It searches, then quotes what was found.
 
-Promises: quotations are markers `[[cite:start-end]]` and citations `[[cite]]`, never passage text,
-so that the server resolves them under the reader's permission each time they are shown.
+Promises: quotations are markers `[[cite:start-end]]`, never passage text, so that the server
+resolves them under the reader's permission each time they are shown.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from agents.providers.contract import (
     ToolUse,
     Usage,
 )
-from agents.providers.quoting import choose_spans
+from agents.providers.quoting import choose_spans, content_stems
 
 SEARCH_TOOL = "search"
 MAX_PASSAGES = 3
@@ -90,7 +90,8 @@ def write_answer(*, question: str, results: tuple[ToolResult, ...], has_search: 
     readable = [found for result in results if (found := read_passages(result)) is not None]
     if not readable:
         return FAILED
-    passages = pick_passages([passage for found in readable for passage in found])
+    found_passages = [passage for found in readable for passage in found]
+    passages = keep_relevant(pick_passages(found_passages), question=question)
     quotes = [_quote(passage, question=question) for passage in passages]
     return "\n\n".join([FOUND, *quotes]) if quotes else NOTHING
 
@@ -127,10 +128,23 @@ def pick_passages(passages: list[Passage], *, at_most: int = MAX_PASSAGES) -> li
     return [passage for passage in unique if passage in chosen]
 
 
+def keep_relevant(passages: list[Passage], *, question: str) -> list[Passage]:
+    """The first passage, and those that share more than half as many words with the question as
+    the one that shares most.
+    """
+    wanted = content_stems(question)
+    shared = [len(wanted & content_stems(f"{one.title} {one.text}")) for one in passages]
+    best = max(shared, default=0)
+    return [
+        passage
+        for position, (passage, count) in enumerate(zip(passages, shared, strict=True))
+        if position == 0 or 2 * count > best
+    ]
+
+
 def _quote(passage: Passage, *, question: str) -> str:
     spans = choose_spans(passage.text, question=question)
-    lines = [f"[[{passage.cite}:{start}-{end}]]" for start, end in spans]
-    return "\n\n".join([*lines, f"— [[{passage.cite}]]"])
+    return "\n\n".join(f"[[{passage.cite}:{start}-{end}]]" for start, end in spans)
 
 
 def _latest_turn(messages: tuple[Message, ...]) -> tuple[str, tuple[ToolResult, ...]]:

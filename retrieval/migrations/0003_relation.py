@@ -12,7 +12,7 @@ CREATE FUNCTION retrieval_visible_sources(
     p_organization uuid, p_user bigint, p_source_permissions integer[], p_project_permissions integer[],
     p_only bigint[]
 ) RETURNS TABLE (key bigint, passage_count integer)
-LANGUAGE sql STABLE SECURITY INVOKER SET search_path = public AS $$
+LANGUAGE sql STABLE ROWS 20 SECURITY INVOKER SET search_path = public AS $$
     WITH principals AS MATERIALIZED (SELECT accounts_principals(p_organization, p_user) AS id),
     projects AS MATERIALIZED (
         SELECT g.content_object_id AS key FROM accounts_projectusergrant g
@@ -48,7 +48,7 @@ DOCUMENTS = """
 CREATE FUNCTION retrieval_granted_documents(
     p_organization uuid, p_user bigint, p_document_permissions integer[], p_only bigint[]
 ) RETURNS TABLE (key bigint)
-LANGUAGE sql STABLE SECURITY INVOKER SET search_path = public AS $$
+LANGUAGE sql STABLE ROWS 20 SECURITY INVOKER SET search_path = public AS $$
     WITH principals AS MATERIALIZED (SELECT accounts_principals(p_organization, p_user) AS id),
     granted AS MATERIALIZED (
         SELECT g.content_object_id AS key FROM retrieval_documentusergrant g
@@ -84,6 +84,7 @@ CREATE FUNCTION retrieval_vector_exact({_WHO}, p_space bigint, p_query halfvec, 
 RETURNS TABLE (chunk_key bigint, distance double precision)
 LANGUAGE plpgsql STABLE SECURITY INVOKER
 SET search_path = public SET enable_hashjoin = off SET enable_mergejoin = off SET enable_seqscan = off
+SET enable_material = off
 AS $$
 #variable_conflict use_column
 BEGIN RETURN QUERY
@@ -121,17 +122,21 @@ BEGIN RETURN QUERY
 END $$
 """
 # The approximate plan needs the organisation's own partition with its HNSW index; elsewhere exact is the plan.
+# ROWS and enable_material above: with the planner's own guess of 1,000 sources it would read the whole
+# organisation and join afterwards.
 ROUTER = f"""
 CREATE FUNCTION retrieval_vector_search({_WHO}, p_space bigint, p_query halfvec, p_limit integer, p_exact bigint)
 RETURNS TABLE (chunk_key bigint, distance double precision, plan text)
 LANGUAGE plpgsql STABLE SECURITY INVOKER SET search_path = public
 AS $$
 #variable_conflict use_column
-DECLARE estimate bigint;
+DECLARE estimate bigint := 0;
 BEGIN
-    SELECT coalesce(sum(s.passage_count), 0) INTO estimate FROM retrieval_visible_sources(
-        p_organization, p_user, p_source_permissions, p_project_permissions, p_only) s;
-    IF estimate <= p_exact OR to_regclass('retrieval_vector_' || p_organization_key) IS NULL THEN
+    IF to_regclass('retrieval_vector_' || p_organization_key) IS NOT NULL THEN
+        SELECT coalesce(sum(s.passage_count), 0) INTO estimate FROM retrieval_visible_sources(
+            p_organization, p_user, p_source_permissions, p_project_permissions, p_only) s;
+    END IF;
+    IF estimate <= p_exact THEN
         RETURN QUERY SELECT e.chunk_key, e.distance, 'exact' FROM retrieval_vector_exact(
             p_organization, p_organization_key, p_user, p_source_permissions, p_project_permissions,
             p_document_permissions, p_only, p_space, p_query, p_limit) e;

@@ -74,6 +74,7 @@ def take(browser: Browser, address: str) -> None:
     page.goto(f"{base}/tasks/")
     picture(page, "tasks")
     page.goto(chat)
+    page.locator(".talk").first.wait_for()
     page.keyboard.press("Control+k")
     picture(page, "palette")
     page.context.close()

@@ -7,7 +7,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from accounts.permissions import Verb
-from conversations.citations import COVER, MARK, cover_spans, cover_taken, resolve
+from conversations.citations import (
+    COVER,
+    MARK,
+    Citations,
+    cover_spans,
+    cover_taken,
+    resolve,
+)
 from retrieval.services import delete_document
 from tests import factories
 from tests.conversations.worlds import MOVING, answer, first_cite, make_world
@@ -154,6 +161,23 @@ def test_no_five_words_of_the_hidden_text_are_left(
     left = [word.casefold() for word in covered]
     assert not any(tuple(left[i : i + 5]) in runs for i in range(len(left) - 4))
     assert not {"5471", "x9z"} & set(left) & set(hidden)
+
+
+def test_while_more_may_follow_the_beginning_of_something_taken_is_covered() -> None:
+    text = "You get two days o"
+    assert cover_taken(text, HIDDEN) == text
+    assert cover_taken(text, HIDDEN, is_open=True) == "You get ▒▒▒ ▒▒▒▒ ▒"
+    assert cover_taken("Nothing of it.", HIDDEN, is_open=True) == "Nothing of it."
+
+
+def test_a_paragraph_that_cites_what_was_purged_is_covered_whole() -> None:
+    citations = Citations(
+        passages={}, hidden=frozenset({"paaaaaaaa"}), purged=frozenset({"paaaaaaaa"})
+    )
+    text = "Not this.\n\nBut this [[paaaaaaaa]] and that.\n\nNor this."
+    assert citations.cover(text, run_id=None) == (
+        "Not this.\n\n▒▒▒ ▒▒▒▒ [[paaaaaaaa]] ▒▒▒ ▒▒▒▒▒\n\nNor this."
+    )
 
 
 def test_spans_cover_all_but_blanks_and_what_is_kept() -> None:

@@ -40,9 +40,7 @@ service, filed as {MARKS[0]}, and wired within nine working days after the keys 
 Objections against the amount go to the ombudsman in writing, under the sign {MARKS[1]}, before the
 second new moon of the following season has passed.
 """
-LUNCH = (
-    b"# Canteen\n\nLunch is served from noon until two; the soup of the day costs three euros.\n"
-)
+LUNCH = b"# Canteen\n\nLunch is served from noon until two; the soup costs three euros.\n"
 _WORD = re.compile(r"\w+")
 
 

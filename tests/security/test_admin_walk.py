@@ -85,8 +85,7 @@ def check_no_content(text: str, *houses: House) -> None:
 def test_own_rows_are_shown_and_foreign_ones_are_not(
     owner: Client, home: House, foreign: House, model: type[models.Model]
 ) -> None:
-    """List, popup, add form, change form and history: the rightful owner sees them, of home only.
-    """
+    """List, popup, add form, change form and history: the rightful owner sees them, of home only."""
     row = row_of(home, model)
     address = base(home, model)
     listed = owner.get(address, follow=True)
@@ -95,7 +94,7 @@ def test_own_rows_are_shown_and_foreign_ones_are_not(
     check_no_content(text, home)
     if model is not Organization:
         assert public_id(row) in text  # the positive control: a link to one's own row
-    for query in ("?_popup=1", "?all=", "?o=1.-2", "?p=9999", "?q=cnryforeign", "?e=1"):
+    for query in ("?_popup=1&all=&o=1.-2", "?p=9999", "?q=cnryforeign"):
         check_no_content(check_silent(owner.get(address + query), foreign), home)
     check_silent(owner.get(f"{address}add/"), foreign)
     check_silent(owner.get(f"{address}add/?_popup=1"), foreign)
@@ -120,7 +119,8 @@ def test_a_foreign_id_is_an_unknown_id(
         ("change", "history", "delete"), ("get", "post", "put", "patch", "delete")
     ):
         bodies = set()
-        for identity in (public_id(row_of(foreign, model)), str(uuid.uuid4()), "nonsense", "7"):
+        nonsense = ("nonsense", "7") if method == "get" else ()
+        for identity in (public_id(row_of(foreign, model)), str(uuid.uuid4()), *nonsense):
             address = f"{base(home, model)}{identity}/{page}/"
             response = getattr(owner, method)(address, {"post": "yes"})
             check_silent(response, foreign)

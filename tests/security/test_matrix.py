@@ -12,7 +12,8 @@ from dataclasses import dataclass
 import pytest
 from pytest_django.plugin import DjangoDbBlocker
 
-from tests import factories
+from tests import factories, servers
+from tests.conftest import connected_to
 from tests.security.walk_probe import Answer, Caller, digest, undone
 from tests.security.walk_routes import (
     METHODS,
@@ -24,7 +25,7 @@ from tests.security.walk_routes import (
     sent_to,
     unknown_parameters,
 )
-from tests.security.walk_world import World, build, own_database, unused_id
+from tests.security.walk_world import World, build, unused_id
 
 PLATFORM = [route for route in routes() if route.is_platform]
 INSIDE = [route for route in routes() if not route.is_platform]
@@ -45,8 +46,10 @@ class Worlds:
 
 @pytest.fixture(scope="module")
 def worlds(django_db_setup: None, django_db_blocker: DjangoDbBlocker) -> Iterator[Worlds]:
-    with own_database(django_db_blocker):
+    name = servers.create_database()
+    with connected_to(name, django_db_blocker):
         yield Worlds(build("home"), build("foreign"), Caller("stranger", factories.make_user()))
+    servers.drop_database(name)
 
 
 @dataclass(frozen=True, kw_only=True)

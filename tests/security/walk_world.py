@@ -6,15 +6,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from uuid import UUID, uuid4
 
-from django.core.cache import cache
-from django.db import connections, transaction
-from pytest_django.plugin import DjangoDbBlocker
+from django.db import transaction
 
 from accounts.models import ApiKey, Membership, Organization, Project, Role, Team
 from accounts.permissions import Verb
@@ -31,7 +28,7 @@ from retrieval.models import Chunk, Document, Source
 from retrieval.services import upload
 from tasks.models import Occurrence, Task
 from tasks.services import save_task
-from tests import factories, servers
+from tests import factories
 
 SCOPES = ("search", "chat", "ingest", "admin")
 
@@ -84,24 +81,6 @@ class World:
     @property
     def slug(self) -> str:
         return self.organization.slug
-
-
-@contextmanager
-def own_database(blocker: DjangoDbBlocker) -> Iterator[str]:
-    """A database for a whole module; what `committed_db` is for one test."""
-    name = servers.create_database()
-    connection = connections["default"]
-    connection.close()
-    shared = connection.settings_dict["NAME"]
-    connections.settings["default"]["NAME"] = connection.settings_dict["NAME"] = name
-    with blocker.unblock():
-        try:
-            yield name
-        finally:
-            connections.close_all()
-            connections.settings["default"]["NAME"] = connection.settings_dict["NAME"] = shared
-            cache.clear()
-            servers.drop_database(name)
 
 
 def build(slug: str) -> World:

@@ -76,6 +76,8 @@ export function openPalette() {
 export function startPalette() {
   if (!dialog()) return;
   field().addEventListener("input", () => { chosen = 0; draw(); });
+  // The conversations may arrive while it is open.
+  document.addEventListener("htmx:afterSettle", () => { if (dialog().open) draw(); });
   field().addEventListener("keydown", (event) => {
     if (event.isComposing) return;
     const count = list().children.length;

@@ -71,7 +71,7 @@ async def test_it_quotes_the_best_sentence_by_its_place() -> None:
     pieces, finished = await answer(found(passage("p1a2b3c4")))
     start = TEXT.index("Expenses")
     end = TEXT.index(" Receipts")
-    text = f"{FOUND}\n\n[[p1a2b3c4:{start}-{end}]]\n\n— [[p1a2b3c4]]"
+    text = f"{FOUND}\n\n[[p1a2b3c4:{start}-{end}]]"
     assert finished.parts == (Text(text),)
     assert "".join(pieces) == text
     assert len(pieces) > 10
@@ -88,13 +88,20 @@ async def test_it_never_repeats_passage_or_title() -> None:
 async def test_it_cites_three_at_most_and_different_documents_first() -> None:
     same = [passage(f"s{number}", title="One") for number in range(3)]
     _, finished = await answer(found(*same, passage("x"), passage("y"), passage("z")))
-    assert re.findall(r"— \[\[(\w+)\]\]", str(finished.parts)) == ["s0", "x", "y"]
+    assert re.findall(r"\[\[(\w+):", str(finished.parts)) == ["s0", "x", "y"]
 
 
 async def test_it_fills_up_with_the_same_document() -> None:
     same = [passage(f"s{number}", title="One") for number in range(4)]
     _, finished = await answer(found(*same))
-    assert re.findall(r"— \[\[(\w+)\]\]", str(finished.parts)) == ["s0", "s1", "s2"]
+    assert re.findall(r"\[\[(\w+):", str(finished.parts)) == ["s0", "s1", "s2"]
+
+
+async def test_it_leaves_out_what_shares_few_words_with_the_question() -> None:
+    close = passage("c", title="One", text="Who approves travel expenses: the team lead.")
+    far = passage("f", title="Two", text="Expenses of the canteen.")
+    _, finished = await answer(found(close, far))
+    assert re.findall(r"\[\[(\w+):", str(finished.parts)) == ["c"]
 
 
 async def test_nothing_found_is_said() -> None:
