@@ -40,7 +40,7 @@ class OrganizationMiddleware:
         request.authority = None  # type: ignore[attr-defined]
         if match:
             request.path_info = match[2]
-            request.urlconf = ORGANIZATION_URLCONF  # type: ignore[attr-defined]
+            request.urlconf = ORGANIZATION_URLCONF
             set_script_prefix(f"/o/{match[1]}/")
         return self.get_response(request)
 

@@ -55,7 +55,7 @@ KAIZEN_RUNTIME_TOKEN = env.str("KAIZEN_RUNTIME_TOKEN", default="")
 KAIZEN_FIELD_KEYS: list[str] = env.list("KAIZEN_FIELD_KEYS", default=[])
 if not KAIZEN_FIELD_KEYS and not _may_lack_secrets:
     raise ImproperlyConfigured(
-        "KAIZEN_FIELD_KEYS must hold at least one Fernet key (newest first). `make up` generates it."
+        "KAIZEN_FIELD_KEYS must hold at least one Fernet key, newest first. `make up` makes one."
     )
 
 ALLOWED_HOSTS: list[str] = env.list("KAIZEN_HOSTS", default=["localhost", "127.0.0.1"])
@@ -131,7 +131,7 @@ TEMPLATES: list[dict[str, Any]] = [
 ]
 
 # --- Stores
-# -----------------------------------------------------------------------------------------------
+
 
 KAIZEN_DATABASE_THREADS = env.int("KAIZEN_DATABASE_THREADS", default=8)
 
@@ -207,7 +207,7 @@ DATA_UPLOAD_MAX_MEMORY_SIZE = 2 * 1024 * 1024
 FILE_UPLOAD_MAX_MEMORY_SIZE = 1024 * 1024
 
 # --- Identity
-# -----------------------------------------------------------------------------------------------
+
 
 AUTH_USER_MODEL = "accounts.User"
 AUTHENTICATION_BACKENDS = ["accounts.auth.EmailBackend"]
@@ -228,7 +228,7 @@ SILENCED_SYSTEM_CHECKS = [
 ]
 
 # --- Content security
-# ----------------------------------------------------------------------------------------
+
 
 CONTENT_SECURITY_POLICY: dict[str, Any] = {
     "EXCLUDE_URL_PREFIXES": [],
@@ -252,7 +252,7 @@ KAIZEN_ADMIN_CSP: dict[str, Any] = {
     "form-action": [SELF],
 }
 
-# --- API ------------------------------------------------------------------------------------------------------
+# --- API
 
 REST_FRAMEWORK = {
     "DEFAULT_AUTHENTICATION_CLASSES": [
@@ -273,7 +273,10 @@ REST_FRAMEWORK = {
 }
 SPECTACULAR_SETTINGS = {
     "TITLE": "Kaizen API",
-    "DESCRIPTION": "Search, talk and let agents work, within what you may see. All paths stand under /o/<organisation>/.",
+    "DESCRIPTION": (
+        "Search, talk and let agents work, within what you may see. "
+        "All paths stand under /o/<organisation>/."
+    ),
     "VERSION": "1",
     "SERVE_INCLUDE_SCHEMA": False,
     "SWAGGER_UI_DIST": "SIDECAR",
@@ -285,7 +288,7 @@ SPECTACULAR_SETTINGS = {
 }
 
 # --- Language and time
-# ------------------------------------------------------------------------------------------
+
 
 LANGUAGE_CODE = "en"
 LANGUAGES = [("en", "English")]
@@ -295,7 +298,7 @@ USE_TZ = True
 TIME_ZONE = "UTC"
 
 # --- Jobs
-# ---------------------------------------------------------------------------------------------------------
+
 
 CELERY_BROKER_URL = VALKEY_URL
 CELERY_TASK_IGNORE_RESULT = True
@@ -312,13 +315,13 @@ CELERY_TIMEZONE = "UTC"
 CELERY_TASK_PUBLISH_RETRY_POLICY = {"max_retries": 1, "interval_start": 0, "interval_step": 0.1}
 
 # --- Runs
-# -----------------------------------------------------------------------------------------------------------
+
 
 KAIZEN_LEASE_SECONDS = env.float("KAIZEN_LEASE_SECONDS", default=30.0)
 KAIZEN_POLL_SECONDS = env.float("KAIZEN_POLL_SECONDS", default=2.0)
 
 # --- Admin
-# -----------------------------------------------------------------------------------------------------------
+
 
 UNFOLD: dict[str, Any] = {
     "SITE_TITLE": "Kaizen",

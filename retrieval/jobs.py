@@ -8,7 +8,7 @@ from __future__ import annotations
 from datetime import timedelta
 from uuid import UUID
 
-from celery import shared_task  # type: ignore[import-untyped]
+from celery import shared_task
 from django.db import transaction
 
 from kaizen.kernel.jobs import enqueue
@@ -23,19 +23,19 @@ _AT_ONCE = 100
 _LOST = "lost_"
 
 
-@shared_task(name=INGEST_JOB)  # type: ignore[untyped-decorator]
+@shared_task(name=INGEST_JOB)
 def ingest(*, document_id: str) -> None:
     """Read one document; nothing when it isn't waiting."""
     ingest_document(UUID(document_id))
 
 
-@shared_task(name=PURGE_JOB)  # type: ignore[untyped-decorator]
+@shared_task(name=PURGE_JOB)
 def purge_blobs(*, document_id: str) -> None:
     """Remove versions, passages and bytes of one deleted document."""
     purge_document(UUID(document_id))
 
 
-@shared_task(name="retrieval.sweep")  # type: ignore[untyped-decorator]
+@shared_task(name="retrieval.sweep")
 def sweep() -> None:
     """Start again what a lost message or a dead worker left behind."""
     for document_id in find_lost():

@@ -1,4 +1,6 @@
-"""A member's programs, for tests against running processes: signed-in HTTP and the conversation's websocket."""
+"""A member's programs, for tests against running processes: signed-in HTTP and the conversation's
+websocket.
+"""
 
 from __future__ import annotations
 
@@ -144,7 +146,9 @@ class Member:
         return turn
 
     def wait_until_finished(self, turn: dict[str, Any], seconds: float = 60.0) -> dict[str, Any]:
-        """Follow the events by long-poll until the run ended; returns the data of `run_finished`."""
+        """Follow the events by long-poll until the run ended; returns the data of
+        `run_finished`.
+        """
         after = 0
         for _ in range(int(seconds)):
             path = f"conversations/{turn['conversation']}/events/?after={after}&wait=5"
@@ -162,7 +166,8 @@ class Member:
         """The conversation's websocket, as a page opens it."""
         address = self.address.replace("http", "ws", 1)
         cookies = "; ".join(f"{name}={value}" for name, value in self.cookies().items())
-        url = f"{address}/o/{self.slug}/ws/conversations/{conversation_id}/?after={after}&render={render}"
+        path = f"/o/{self.slug}/ws/conversations/{conversation_id}/"
+        url = f"{address}{path}?after={after}&render={render}"
         async with connect(
             url,
             additional_headers={"Cookie": cookies},

@@ -19,4 +19,4 @@ os.environ.update(
     }
 )
 
-from kaizen.settings import *  # noqa: E402, F403
+from kaizen.settings import *  # noqa: F403

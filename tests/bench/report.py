@@ -21,33 +21,32 @@ def write_report(*, size: int, search: list[Search], ingest: Ingest) -> None:
     ]
     today = datetime.now(tz=UTC).date().isoformat()
     machine = f"{os.cpu_count()} cores, {platform.machine()}, Python {platform.python_version()}"
-    lines = [
-        "# Performance",
-        "",
-        "Written by `make bench`. Believe the ratios: both sides of each were measured in turn, in one run on one",
-        f"machine ({today}; {machine}; load {os.getloadavg()[0]:.1f} when it ended).",
-        "",
-        "## What rights cost a search",
-        "",
-        f"{size:,} passages of one organisation in 20 sources, made-up text and clustered vectors, questions of three",
-        "words. *With rights* is the product's own statement for a member who sees that share; *without* is the",
-        "same ranking and fusion over all passages. Milliseconds, p50 / p95, of the one SQL statement.",
-        "",
-        "| the caller sees | passages | with rights | without | ratio of p50 |",
-        "|---|---|---|---|---|",
-        *rows,
-        "",
-        "A caller who sees little is answered faster than an unfiltered search, since rows out of sight are never",
-        "ranked.",
-        "",
-        "## What ingestion costs beyond embedding",
-        "",
-        "| | passages a second |",
-        "|---|---|",
-        f"| embedding alone | {ingest.bare:.1f} |",
-        f"| the whole way from upload to index | {ingest.whole:.1f} |",
-        "",
-        f"{ingest.passages} passages; the whole way takes {ingest.bare / ingest.whole:.2f} times as long as the embedding in it.",
-        "",
-    ]
-    PAGE.write_text("\n".join(lines))
+    page = f"""# Performance
+
+Written by `make bench`. Believe the ratios: both sides of each were measured in turn, in one run on
+one machine ({today}; {machine}; load {os.getloadavg()[0]:.1f} at the end).
+
+## What rights cost a search
+
+{size:,} passages of one organisation in 20 sources, made-up text and clustered vectors, questions
+of three words. *With rights* is the product's own statement for a member who sees that share;
+*without* is the same ranking and fusion over all passages. Milliseconds of the one SQL statement,
+p50 / p95.
+
+| the caller sees | passages | with rights | without | ratio of p50 |
+|---|---|---|---|---|
+{chr(10).join(rows)}
+
+Who sees little is answered sooner than an unfiltered search: rows out of sight are never ranked.
+
+## What ingestion costs beyond embedding
+
+| | passages a second |
+|---|---|
+| embedding alone | {ingest.bare:.1f} |
+| the whole way from upload to index | {ingest.whole:.1f} |
+
+{ingest.passages} passages; the whole way takes {ingest.bare / ingest.whole:.2f} times as long as
+the embedding in it.
+"""
+    PAGE.write_text(page)

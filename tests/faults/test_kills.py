@@ -1,4 +1,6 @@
-"""kill -9 in mid-answer: the turn is completed or failed and salvaged with a retry; nothing doubled, nothing lost."""
+"""kill -9 in mid-answer: the turn is completed or failed and salvaged with a retry; nothing
+doubled, nothing lost.
+"""
 
 from __future__ import annotations
 
@@ -45,7 +47,9 @@ def _has_ended(run: Run) -> bool:
 
 
 def _check_whole(run: Run, turn: dict[str, Any]) -> None:
-    """The journal has no gap and no double, the message is what it holds, one question and one answer."""
+    """The journal has no gap and no double, the message is what it holds, one question and one
+    answer.
+    """
     seqs = list(
         JournalEvent.objects.filter(conversation_id=turn["conversation"])
         .order_by("seq")
@@ -60,7 +64,7 @@ def _check_whole(run: Run, turn: dict[str, Any]) -> None:
     assert finished.count() == 1
 
 
-def _retry_succeeds(desk: Desk, member: Member, server: ModelServer, turn: dict[str, Any]) -> None:
+def _retry_succeeds(member: Member, turn: dict[str, Any]) -> None:
     answer = member.api(f"runs/{turn['run']}/retry/", body={})
     assert answer.status == 201, answer.text
     member.api(f"runs/{answer.json()['run']}/stop/", body={})
@@ -77,7 +81,7 @@ def test_a_killed_runtime_leaves_a_salvaged_answer_and_a_retry(
     assert (run.state, run.salvaged, run.error_code) == (Run.State.FAILED, True, "lost")
     _check_whole(run, turn)
     desk.stack.start("runtime")
-    _retry_succeeds(desk, member, model_server, turn)
+    _retry_succeeds(member, turn)
     assert ModelCall.objects.filter(run_id=run.pk).count() == 1
 
 
@@ -91,14 +95,14 @@ def test_a_killed_web_process_leaves_a_salvaged_answer_and_a_retry(
     desk.stack.wait_for(lambda: _has_ended(run), what="the end of the run")
     assert (run.state, run.salvaged) == (Run.State.FAILED, True)
     _check_whole(run, turn)
-    _retry_succeeds(desk, member, model_server, turn)
+    _retry_succeeds(member, turn)
 
 
 def test_a_killed_worker_does_not_disturb_the_answer(
     short_leases: Desk, model_server: ModelServer
 ) -> None:
     desk = short_leases
-    member, turn, run = _begin(desk, model_server)
+    _member, turn, run = _begin(desk, model_server)
     desk.stack.kill("worker")
     desk.stack.start("worker")
     desk.stack.wait_for(lambda: _has_ended(run), what="the end of the run")

@@ -1,4 +1,6 @@
-"""Odd streams from a provider, through the whole product: the member's text is right or the reason is plain."""
+"""Odd streams from a provider, through the whole product: the member's text is right or the reason
+is plain.
+"""
 
 from __future__ import annotations
 

@@ -35,7 +35,9 @@ def _ask(desk: Desk, model_server: ModelServer, model: str) -> tuple[Member, dic
 async def _watch_cut_and_reload(
     member: Member, turn: dict[str, Any]
 ) -> tuple[list[Any], list[Any]]:
-    """Drop the socket after about 150 pieces, go on from the last number, and reload from scratch."""
+    """Drop the socket after about 150 pieces, go on from the last number, and reload from
+    scratch.
+    """
     async with member.socket(turn["conversation"]) as socket:
         first = await collect_until(
             socket,
@@ -75,7 +77,7 @@ def test_K40_a_dropped_socket_and_a_reload_lose_and_double_nothing(
 def test_K40_two_tabs_agree_and_stop_in_one_ends_both(
     desk: Desk, model_server: ModelServer
 ) -> None:
-    member, turn, run = _ask(desk, model_server, "long-2000:10")
+    member, turn, _run = _ask(desk, model_server, "long-2000:10")
 
     async def both() -> tuple[list[Any], list[Any]]:
         async with (

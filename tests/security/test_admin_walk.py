@@ -85,7 +85,9 @@ def check_no_content(text: str, *houses: House) -> None:
 def test_own_rows_are_shown_and_foreign_ones_are_not(
     owner: Client, home: House, foreign: House, model: type[models.Model]
 ) -> None:
-    """List, popup, add form, change form and history: the rightful owner sees them, of home only."""
+    """List, popup, add form, change form and history: the rightful owner sees them, of
+    home only.
+    """
     row = row_of(home, model)
     address = base(home, model)
     listed = owner.get(address, follow=True)

@@ -1,4 +1,6 @@
-"""`manage.py prepare_database`: migrate as the owner and give the app role its rights; `--check` only looks."""
+"""`manage.py prepare_database`: migrate as the owner and give the app role its rights; `--check`
+only looks.
+"""
 
 from __future__ import annotations
 
@@ -16,18 +18,23 @@ from kaizen.kernel.privileges import find_owned_table, grant_app_role
 
 EXTENSIONS = ("vector", "pg_trgm", "unaccent", "btree_gin")
 RUN_AS_OWNER = (
-    "DATABASE_OWNER_URL=postgresql://<owner>:<password>@<host>/<database> manage.py prepare_database"
+    "DATABASE_OWNER_URL=postgresql://<owner>:<password>@<host>/<database> "
+    "manage.py prepare_database"
 )
 
 
 class Command(BaseCommand):
     """Never migrates without an owner; refuses to call a database ready that isn't."""
 
-    help = "Migrate the database as its owner and grant the app role exactly what the processes need."
+    help = (
+        "Migrate the database as its owner and grant the app role exactly what the processes need."
+    )
     requires_system_checks: list[str] = []
 
     def add_arguments(self, parser: CommandParser) -> None:
-        parser.add_argument("--check", action="store_true", help="change nothing, fail when something is missing")
+        parser.add_argument(
+            "--check", action="store_true", help="change nothing, fail when something is missing"
+        )
 
     def handle(self, *args: Any, **options: Any) -> None:
         try:
@@ -70,4 +77,6 @@ class Command(BaseCommand):
         missing = [name for name in EXTENSIONS if name not in found]
         if missing:
             commands = " ".join(f"CREATE EXTENSION {name};" for name in missing)
-            raise CommandError(f"Extensions are missing. As a superuser in this database run: {commands}")
+            raise CommandError(
+                f"Extensions are missing. As a superuser in this database run: {commands}"
+            )

@@ -10,7 +10,7 @@ import posixpath
 import zipfile
 from collections.abc import Iterator
 
-from lxml import etree  # type: ignore[import-untyped]
+from lxml import etree
 
 from retrieval.ingest.contract import BlockList, Draft, FileToParse, ParseFailure
 from retrieval.ingest.formats.package import parse_xml

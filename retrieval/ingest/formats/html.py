@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
-from lxml import etree  # type: ignore[import-untyped]
+from lxml import etree
 
 from retrieval.ingest.charset import declared_in_markup, decode
 from retrieval.ingest.contract import (

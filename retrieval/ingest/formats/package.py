@@ -16,7 +16,7 @@ from contextlib import contextmanager
 from typing import Literal
 from xml.parsers import expat
 
-from lxml import etree  # type: ignore[import-untyped]
+from lxml import etree
 
 from retrieval.ingest.contract import ParseFailure, ParseLimits
 

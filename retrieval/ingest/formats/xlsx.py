@@ -11,8 +11,8 @@ import zipfile
 from collections.abc import Iterator
 from typing import Any
 
-from openpyxl import load_workbook  # type: ignore[import-untyped]
-from openpyxl.utils.exceptions import InvalidFileException  # type: ignore[import-untyped]
+from openpyxl import load_workbook
+from openpyxl.utils.exceptions import InvalidFileException
 
 from retrieval.ingest.contract import BlockList, Draft, FileToParse, ParseFailure
 from retrieval.ingest.formats.tables import pipe_table
