@@ -9,13 +9,14 @@ from __future__ import annotations
 import logging
 import re
 from collections.abc import Callable
+from inspect import iscoroutinefunction
 from urllib.parse import quote
 
 from django.conf import settings
 from django.db import transaction
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.shortcuts import render
-from django.urls import set_script_prefix
+from django.urls import Resolver404, resolve, set_script_prefix
 
 from accounts.authority import Authority, from_key, from_user
 from kaizen.kernel.api import problem_json
@@ -64,11 +65,22 @@ class AuthorityMiddleware:
         except KaizenError as error:
             return error_response(request, error)
         request.authority = authority  # type: ignore[attr-defined]
+        if waits(request):
+            return self.get_response(request)
         with scope(authority):
             response = self.get_response(request)
             if response.status_code >= 400:
                 transaction.set_rollback(True)
         return response
+
+
+def waits(request: HttpRequest) -> bool:
+    """Whether the view is asynchronous: it may wait for long and opens a scope for each reading."""
+    try:
+        view = resolve(request.path_info, ORGANIZATION_URLCONF).func
+    except Resolver404:
+        return False
+    return iscoroutinefunction(view)
 
 
 def resolve_authority(request: HttpRequest, *, slug: str) -> Authority:

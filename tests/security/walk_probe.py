@@ -96,6 +96,15 @@ class Caller:
         )
 
 
+@dataclass(frozen=True)
+class Worlds:
+    """Two organisations that know nothing of each other, and somebody in neither."""
+
+    home: World
+    foreign: World
+    stranger: Caller
+
+
 @cache
 def _handler() -> ClientHandler:
     """One for all clients: building the middleware costs more than a request."""
