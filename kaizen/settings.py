@@ -198,7 +198,6 @@ STORAGES = {
     "staticfiles": {"BACKEND": "django.contrib.staticfiles.storage.StaticFilesStorage"},
 }
 STATIC_URL = "/static/"
-STATIC_ROOT = KAIZEN_HOME / "static"
 STATICFILES_DIRS = [BASE_DIR / "kaizen" / "static"]
 WHITENOISE_USE_FINDERS = True
 WHITENOISE_AUTOREFRESH = DEBUG

@@ -32,13 +32,17 @@ class SectionForm(forms.Form):
         super().__init__(*args, **kwargs)
         self.request = request
         self.label = str((self.initial or {}).get("label", ""))
+        for field in self.fields.values():
+            field.widget.attrs.setdefault("aria-label", str(field.label))
 
     def shown_fields(self) -> list[forms.BoundField]:
         """The inputs of this row: what can't change about an existing one is shown as
         text instead.
         """
-        hidden = {"row", *(self.fixed if self.label else ("remove",))}
-        return [self[name] for name in self.fields if name not in hidden]
+        if not self.label:
+            return [self[name] for name in self.fields if name not in {"row", "remove"}]
+        shown = [name for name in self.fields if name not in {"row", "remove", *self.fixed}]
+        return [self[name] for name in (*shown, "remove")]
 
     fixed: ClassVar[Sequence[str]] = ()
 

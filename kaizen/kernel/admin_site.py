@@ -76,7 +76,6 @@ class OrganizationAdminSite(UnfoldAdminSite):
     """
 
     index_title = _("Set up")
-    enable_nav_sidebar = False
     history: History | None = None
 
     def has_permission(self, request: HttpRequest) -> bool:
