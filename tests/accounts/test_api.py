@@ -77,7 +77,8 @@ def test_me(api: Client, owner: Membership) -> None:
 
 
 def test_k19_a_key_ends_with_its_owner_and_comes_back(owner: Membership) -> None:
-    """K19: 200, 401, 200; the refused call leaves last-used alone and reads as an unknown key does.
+    """K19: 200, 401, 200; the refused call leaves last-used alone and reads as an unknown
+    key does.
     """
     member = make.make_member(owner.organization)
     client = Client()
@@ -263,7 +264,8 @@ def test_grants(api: Client, owner: Membership) -> None:
 
 
 def test_a_sharer_uses_the_grants_api_too(api: Client, owner: Membership) -> None:
-    """With share on an object a plain member may; without, the object isn't there or it is denied.
+    """With share on an object a plain member may; without, the object isn't there or it
+    is denied.
     """
     project = make.make_project(owner.organization)
     member = make.make_member(owner.organization)

@@ -1,4 +1,5 @@
-"""The doors outside any organisation: signing in and out, the picker, set-password links, health.
+"""The doors outside any organisation: signing in and out, the picker, set-password links,
+health.
 """
 
 from __future__ import annotations
@@ -37,7 +38,8 @@ def sign_in(client: Client, user: User, password: str = make.PASSWORD, **fields:
 
 
 def test_home_leads_to_where_the_work_is(client: Client) -> None:
-    """Signed out to the sign-in page, one organisation straight in, several or none to the picker.
+    """Signed out to the sign-in page, one organisation straight in, several or none to
+    the picker.
     """
     user = make.make_user()
     assert client.get("/")["Location"] == "/login/"

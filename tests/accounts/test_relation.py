@@ -91,7 +91,8 @@ def test_everyone_is_every_active_member(organization: Organization, member: Mem
 def test_a_suspended_member_holds_nothing(
     organization: Organization, member: Membership, how: str
 ) -> None:
-    """Own, team and everyone's grants all end with the membership, the person or the organisation.
+    """Own, team and everyone's grants all end with the membership, the person or the
+    organisation.
     """
     authority = make.authority_of(member)
     team = make.make_team(organization, member)
@@ -125,7 +126,8 @@ def test_an_expired_grant_is_none(organization: Organization, member: Membership
 
 
 def test_verbs_imply_one_another(organization: Organization, member: Membership) -> None:
-    """manage holds share and change, those hold use, use holds view; nothing the other way round.
+    """manage holds share and change, those hold use, use holds view; nothing the other
+    way round.
     """
     for verb in Verb:
         make.grant(member, verb, make.make_project(organization, name=verb))

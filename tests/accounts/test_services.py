@@ -110,7 +110,8 @@ def test_roles_are_given_within_limits(organization: Organization, owner: Member
 
 
 def test_teams(organization: Organization, owner: Membership) -> None:
-    """Made, nested without circles, filled, emptied, deleted; the team of everyone is left alone.
+    """Made, nested without circles, filled, emptied, deleted; the team of everyone is
+    left alone.
     """
     acting = make.authority_of(owner)
     outer = services.create_team(acting, label="Outer")

@@ -140,13 +140,20 @@ def _fill(
     )
     chunks = Chunk.objects.bulk_create(
         (
-            Chunk(**common, version=version, document=version.document, ordinal=n, text=words.text(120),
-                  kind="paragraph", token_count=160)
+            Chunk(
+                **common,
+                version=version,
+                document=version.document,
+                ordinal=n,
+                text=words.text(120),
+                kind="paragraph",
+                token_count=160,
+            )
             for version in versions
             for n in range(PER_SOURCE_DOCUMENT)
         ),
         batch_size=500,
-    )  # fmt: skip
+    )
     vectors = centres[dice.integers(0, TOPICS, len(chunks))] + 0.8 * dice.normal(
         size=(len(chunks), 384)
     )
@@ -180,9 +187,15 @@ def _give(member: object, sources: list[Source], part: float) -> None:
 
 
 def _compare(
-    share: str, part: float, size: int, authority: Authority, space: int, words: Words, centres: np.ndarray,
+    share: str,
+    part: float,
+    size: int,
+    authority: Authority,
+    space: int,
+    words: Words,
+    centres: np.ndarray,
     dice: np.random.Generator,
-) -> Search:  # fmt: skip
+) -> Search:
     fixed = {
         **caller(authority)._asdict(),
         "sources": None,

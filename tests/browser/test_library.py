@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 
 import pytest
 from playwright.sync_api import Browser, Page, expect
@@ -41,10 +42,17 @@ def test_nothing_found_is_told_from_nothing_asked(page: Page, desk: Desk) -> Non
     expect(page.get_by_role("heading", name="Nothing found among what you may see")).to_be_visible()
 
 
-def test_an_uploaded_file_is_read_and_found_and_a_bad_one_says_why(
-    desk: Desk, chromium: Browser, errors: list[str]
-) -> None:
+@pytest.fixture
+def worker(desk: Desk) -> Iterator[None]:
+    """The worker, running for this test only: others in this product do without."""
     desk.stack.start("worker")
+    yield
+    desk.stack.kill("worker")
+
+
+def test_an_uploaded_file_is_read_and_found_and_a_bad_one_says_why(
+    desk: Desk, worker: None, chromium: Browser, errors: list[str]
+) -> None:
     page = open_page(chromium, errors=errors)
     sign_in(page, desk.stack.address, desk.admin.user.email, PASSWORD)
     page.goto(f"{desk.stack.address}/o/{desk.organization.slug}/sources/{desk.source.pk}/")

@@ -227,6 +227,18 @@ def test_whoever_restricts_a_document_keeps_managing_it(library: Library) -> Non
         get_document(factories.authority_of(admin), document.pk)
 
 
+def test_an_admin_governs_documents_without_seeing_them(library: Library) -> None:
+    one, two = library.add(TEXT, "one.md"), library.add(b"Other.", "two.md")
+    admin = factories.authority_of(factories.make_member(library.organization, role=Role.ADMIN))
+    set_acl_state(admin, document=one, state=Document.AclState.RESTRICTED)
+    delete_document(admin, document=two)
+    assert list(visible_documents(admin)) == []
+    assert not user_grants_of(Document).objects.filter(content_object_id=one.key).exists()
+    foreign = factories.make_member(factories.make_organization(), role=Role.OWNER)
+    with pytest.raises(Missing):
+        delete_document(factories.authority_of(foreign), document=one)
+
+
 def test_restricting_needs_manage(library: Library) -> None:
     document = library.add(TEXT)
     factories.grant(library.member, Verb.CHANGE, library.source)

@@ -262,7 +262,8 @@ def test_saving_a_prompt_publishes_a_version(admin: Client, owner: Membership) -
 def test_an_invitation_looks_the_same_for_every_e_mail(
     admin: Client, owner: Membership, elsewhere: Organization
 ) -> None:
-    """Whether an account exists isn't told: the answers differ in the link and the address alone.
+    """Whether an account exists isn't told: the answers differ in the link and the
+    address alone.
     """
     known = make.make_member(elsewhere, user=make.make_user("known@example.org")).user
     invited_elsewhere = User.objects.create_user("pending@example.org")
@@ -324,7 +325,8 @@ def test_an_api_key_is_shown_once(admin: Client, owner: Membership) -> None:
 
 
 def test_team_pages_use_public_ids_and_services(admin: Client, owner: Membership) -> None:
-    """A team is made, filled by e-mail, nested and deleted; its integer id is on none of the pages.
+    """A team is made, filled by e-mail, nested and deleted; its integer id is on none of
+    the pages.
     """
     member = make.make_member(owner.organization, user=make.make_user("ann@example.org"))
     outer = make.make_team(owner.organization, label="Outer")

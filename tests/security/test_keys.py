@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from contextlib import nullcontext
 
 import pytest
 from pytest_django.plugin import DjangoDbBlocker
@@ -86,7 +87,9 @@ def test_every_route_of_the_api_asks_a_key_for_its_scope(
     for method in METHODS:
         allowed, refused = [], []
         for scope, caller in callers.items():
-            with undone():
+            # Reading is not undone: the events are read on a connection of its own, which would wait
+            # for the key's row.
+            with nullcontext() if method == "GET" else undone():
                 answer = caller.ask(method, address, sent_to(route, method, world))
             if answer.status == 403:
                 assert '"code":"scope"' in answer.body.replace(" ", ""), answer.body
