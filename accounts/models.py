@@ -51,6 +51,10 @@ class Organization(KeyedModel):
     state = models.CharField(max_length=16, choices=State.choices, default=State.ACTIVE)
     created_at = models.DateTimeField(default=now, editable=False)
 
+    class Meta:
+        verbose_name = _("organisation")
+        verbose_name_plural = _("organisations")
+
     def __str__(self) -> str:
         return self.name
 
@@ -175,6 +179,8 @@ class TeamMembership(OrganizationModel):
     role = models.CharField(max_length=16, choices=TeamRole.choices, default=TeamRole.MEMBER)
 
     class Meta:
+        verbose_name = _("team member")
+        verbose_name_plural = _("team members")
         default_permissions = ()
         constraints: ClassVar = [
             models.UniqueConstraint(
@@ -256,6 +262,8 @@ class ApiKey(OrganizationModel):
     last_used_at = models.DateTimeField(null=True, blank=True, editable=False)
 
     class Meta:
+        verbose_name = _("API key")
+        verbose_name_plural = _("API keys")
         default_permissions = ()
         constraints: ClassVar = [
             models.UniqueConstraint(fields=["organization", "digest"], name="api_key_digest_once")

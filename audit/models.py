@@ -8,6 +8,7 @@ import uuid
 from typing import ClassVar
 
 from django.db import models
+from django.utils.translation import gettext_lazy as _
 
 from kaizen.kernel.clock import now
 from kaizen.kernel.models import AppendOnlyModel, ExactJSONField, uuid7
@@ -34,6 +35,8 @@ class AuditEvent(AppendOnlyModel):
     personal_digest = models.CharField(max_length=64, blank=True)
 
     class Meta:
+        verbose_name = _("audit event")
+        verbose_name_plural = _("audit events")
         default_permissions = ()
         indexes: ClassVar = [
             models.Index(fields=["organization_id", "-at"], name="audit_event_time"),
@@ -90,6 +93,8 @@ class AuditLink(AppendOnlyModel):
     sealed_at = models.DateTimeField(default=now)
 
     class Meta:
+        verbose_name = _("chain link")
+        verbose_name_plural = _("chain links")
         default_permissions = ()
         constraints: ClassVar = [
             models.UniqueConstraint(fields=["organization_id", "seq"], name="audit_link_once"),

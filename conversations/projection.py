@@ -54,13 +54,16 @@ class AnswerView:
     withheld: bool
 
 
-def passage_url(passage: Passage) -> str:
-    """The address of a passage in its document, inside the reader's organisation."""
+def passage_url(passage: Passage, span: str = "") -> str:
+    """The address of a passage in its document, inside the reader's organisation; a quotation's
+    `span` is marked there.
+    """
     # Named, since a websocket has no request whose address table would be used.
     address = reverse(
         "retrieval:document", urlconf=ORGANIZATION_URLCONF, args=[passage.document_id]
     )
-    return f"{address}?passage={passage.chunk_id}"
+    marked = f"&span={span}" if span else ""
+    return f"{address}?passage={passage.chunk_id}{marked}"
 
 
 class Numbering:
@@ -113,8 +116,9 @@ class Numbering:
             _("Source %(number)s: %(title)s") % {"number": number, "title": passage.title}
         )
         chip = (
-            f'<a class="cite" href="{escape(passage_url(passage))}" data-cite="{passage.chunk_id}" '
-            f'data-number="{number}" aria-label="{label}">{number}</a>'
+            f'<a class="cite" href="{escape(passage_url(passage, span))}" '
+            f'data-cite="{passage.chunk_id}" data-number="{number}" '
+            f'aria-label="{label}">{number}</a>'
         )
         if not span:
             return chip

@@ -223,6 +223,7 @@ AUTH_PASSWORD_VALIDATORS = [
 ANONYMOUS_USER_NAME = None
 GUARDIAN_MONKEY_PATCH_USER = False
 SILENCED_SYSTEM_CHECKS = [
+    "auth.W004",  # The e-mail is unique without regard to case, by a constraint over Lower(email).
     "guardian.W001",  # guardian stores grants and is never asked, so its backend isn't installed.
 ]
 
@@ -328,6 +329,46 @@ UNFOLD: dict[str, Any] = {
     "SHOW_HISTORY": True,
     "SHOW_VIEW_ON_SITE": False,
     "BORDER_RADIUS": "8px",
+    # The web app's tokens (kaizen/static/css/tokens.css) as the theme wants them.
+    "COLORS": {
+        "base": {
+            "50": "#faf9f5",
+            "100": "#f3f1ea",
+            "200": "#e2ded4",
+            "300": "#cbc5b8",
+            "400": "#9f998d",
+            "500": "#69645a",
+            "600": "#58534a",
+            "700": "#45413a",
+            "800": "#2f2d28",
+            "900": "#1f1e1b",
+            "950": "#151412",
+        },
+        "primary": {
+            "50": "#eff6f7",
+            "100": "#e2eef0",
+            "200": "#c3dde2",
+            "300": "#a7dae5",
+            "400": "#86c6d5",
+            "500": "#4d9db2",
+            "600": "#17586a",
+            "700": "#124a5a",
+            "800": "#0f4453",
+            "900": "#1d343a",
+            "950": "#0c2127",
+        },
+        "font": {
+            "subtle-light": "var(--color-base-500)",
+            "subtle-dark": "var(--color-base-400)",
+            "default-light": "var(--color-base-600)",
+            "default-dark": "var(--color-base-300)",
+            "important-light": "var(--color-base-900)",
+            "important-dark": "var(--color-base-100)",
+        },
+    },
+    "SITE_FAVICONS": [
+        {"rel": "icon", "type": "image/svg+xml", "href": lambda request: "/static/favicon.svg"}
+    ],
     "SIDEBAR": {"navigation": "kaizen.kernel.admin_site.navigation"},
     "ACCOUNT": {"navigation": [{"title": "Organisations", "link": "/organizations/"}]},
 }

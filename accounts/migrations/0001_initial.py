@@ -69,6 +69,8 @@ class Migration(migrations.Migration):
                 ),
             ],
             options={
+                "verbose_name": "organisation",
+                "verbose_name_plural": "organisations",
                 "abstract": False,
             },
         ),
@@ -322,6 +324,8 @@ class Migration(migrations.Migration):
                 ),
             ],
             options={
+                "verbose_name": "API key",
+                "verbose_name_plural": "API keys",
                 "default_permissions": (),
                 "constraints": [
                     models.UniqueConstraint(
@@ -660,6 +664,8 @@ class Migration(migrations.Migration):
                 ),
             ],
             options={
+                "verbose_name": "team member",
+                "verbose_name_plural": "team members",
                 "default_permissions": (),
                 "indexes": [
                     models.Index(fields=["membership", "team"], name="team_membership_member")

@@ -675,6 +675,8 @@ class Migration(migrations.Migration):
                 ),
             ],
             options={
+                "verbose_name": "ledger entry",
+                "verbose_name_plural": "ledger entries",
                 "default_permissions": (),
                 "indexes": [models.Index(fields=["organization", "at"], name="ledger_time")],
                 "constraints": [

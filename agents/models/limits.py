@@ -28,6 +28,8 @@ class LedgerEntry(OrganizationModel, AppendOnlyModel):
     at = models.DateTimeField(default=now)
 
     class Meta:
+        verbose_name = _("ledger entry")
+        verbose_name_plural = _("ledger entries")
         default_permissions = ()
         constraints: ClassVar = [
             models.UniqueConstraint(fields=["organization", "model_call_id"], name="ledger_once")

@@ -46,6 +46,8 @@ class Migration(migrations.Migration):
                 ("personal_digest", models.CharField(blank=True, max_length=64)),
             ],
             options={
+                "verbose_name": "audit event",
+                "verbose_name_plural": "audit events",
                 "default_permissions": (),
                 "indexes": [
                     models.Index(fields=["organization_id", "-at"], name="audit_event_time"),
@@ -68,6 +70,8 @@ class Migration(migrations.Migration):
                 ("sealed_at", models.DateTimeField(default=kaizen.kernel.clock.now)),
             ],
             options={
+                "verbose_name": "chain link",
+                "verbose_name_plural": "chain links",
                 "default_permissions": (),
                 "constraints": [
                     models.UniqueConstraint(

@@ -211,16 +211,19 @@ class Migration(migrations.Migration):
             "DROP FUNCTION retrieval_visible_sources(uuid, bigint, integer[], integer[], bigint[])",
         ),
         migrations.RunSQL(
-            DOCUMENTS, "DROP FUNCTION retrieval_granted_documents(uuid, bigint, integer[], bigint[])"
+            DOCUMENTS,
+            "DROP FUNCTION retrieval_granted_documents(uuid, bigint, integer[], bigint[])",
         ),
         migrations.RunSQL(
             EXACT, f"DROP FUNCTION retrieval_vector_exact({_WHO_TYPES}, bigint, halfvec, integer)"
         ),
         migrations.RunSQL(
-            NEAREST, f"DROP FUNCTION retrieval_vector_nearest({_WHO_TYPES}, bigint, halfvec, integer)"
+            NEAREST,
+            f"DROP FUNCTION retrieval_vector_nearest({_WHO_TYPES}, bigint, halfvec, integer)",
         ),
         migrations.RunSQL(
-            ROUTER, f"DROP FUNCTION retrieval_vector_search({_WHO_TYPES}, bigint, halfvec, integer, bigint)"
+            ROUTER,
+            f"DROP FUNCTION retrieval_vector_search({_WHO_TYPES}, bigint, halfvec, integer, bigint)",
         ),
         migrations.RunSQL(
             WORDS,

@@ -87,8 +87,8 @@ def test_every_route_of_the_api_asks_a_key_for_its_scope(
     for method in METHODS:
         allowed, refused = [], []
         for scope, caller in callers.items():
-            # Reading is not undone: the events are read on a connection of its own, which would wait
-            # for the key's row.
+            # Reading is not undone: the events are read on another connection, which would wait for
+            # the key's row.
             with nullcontext() if method == "GET" else undone():
                 answer = caller.ask(method, address, sent_to(route, method, world))
             if answer.status == 403:

@@ -308,6 +308,12 @@ def _told(frames: list[dict[str, Any]]) -> str:
     return json.dumps(frames, ensure_ascii=False) + "\n" + "".join(pieces)
 
 
+def test_the_processes_logged_no_passage(revoked: Revoked) -> None:
+    log = revoked.scene.stack.log()
+    assert log
+    assert leaks(log) == []
+
+
 # --- K03 and K06
 
 

@@ -32,13 +32,6 @@ export function startForms() {
     button.hidden = history.length < 2;
     button.addEventListener("click", () => history.back());
   }
-  document.addEventListener("click", (event) => {
-    const button = event.target.closest("[data-fill]");
-    if (!button) return;
-    const field = document.getElementById(button.dataset.fill);
-    field.value = button.dataset.value;
-    document.getElementById("id_password")?.focus();
-  });
   document.addEventListener("htmx:confirm", (event) => {
     if (!event.detail.question) return;
     event.preventDefault();
