@@ -36,7 +36,7 @@ format: tools ## Let ruff mend what it can
 	@$(BIN)/ruff format .
 
 soak: browser ## Full rounds of the reliability scripts, with one fresh seed (long)
-	@KAIZEN_ROUNDS=soak $(BIN)/python -m pytest -q -m "soak or faults"
+	@$(BIN)/python -m tests.soak
 
 bench: tools ## Measure, and compare with what can be compared (long)
 	@$(BIN)/python -m tests.bench

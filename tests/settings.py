@@ -20,3 +20,7 @@ os.environ.update(
 )
 
 from kaizen.settings import *  # noqa: F403
+
+# Every test client loads the middleware anew; looking at all static files each time takes long.
+WHITENOISE_AUTOREFRESH = True
+PASSWORD_HASHERS = ["tests.hashers.QuickHasher"]

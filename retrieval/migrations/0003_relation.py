@@ -6,6 +6,8 @@ is inside every one of them, so a wrong estimate costs time and never safety.
 
 from django.db import migrations
 
+# ROWS everywhere and enable_material below: with the planner's own guess of 1,000 rows a function it would
+# read a whole organisation, or all passages, and join afterwards.
 # Clauses of the relation, each named for the test that removes it.
 SOURCES = """
 CREATE FUNCTION retrieval_visible_sources(
@@ -82,7 +84,7 @@ _SETS = """
 EXACT = f"""
 CREATE FUNCTION retrieval_vector_exact({_WHO}, p_space bigint, p_query halfvec, p_limit integer)
 RETURNS TABLE (chunk_key bigint, distance double precision)
-LANGUAGE plpgsql STABLE SECURITY INVOKER
+LANGUAGE plpgsql STABLE ROWS 60 SECURITY INVOKER
 SET search_path = public SET enable_hashjoin = off SET enable_mergejoin = off SET enable_seqscan = off
 SET enable_material = off
 AS $$
@@ -104,7 +106,7 @@ END $$
 NEAREST = f"""
 CREATE FUNCTION retrieval_vector_nearest({_WHO}, p_space bigint, p_query halfvec, p_limit integer)
 RETURNS TABLE (chunk_key bigint, distance double precision)
-LANGUAGE plpgsql STABLE SECURITY INVOKER
+LANGUAGE plpgsql STABLE ROWS 60 SECURITY INVOKER
 SET search_path = public SET hnsw.iterative_scan = 'relaxed_order' SET hnsw.ef_search = 200
 SET hnsw.max_scan_tuples = 100000 SET enable_seqscan = off SET enable_sort = off SET enable_bitmapscan = off
 AS $$
@@ -122,12 +124,10 @@ BEGIN RETURN QUERY
 END $$
 """
 # The approximate plan needs the organisation's own partition with its HNSW index; elsewhere exact is the plan.
-# ROWS and enable_material above: with the planner's own guess of 1,000 sources it would read the whole
-# organisation and join afterwards.
 ROUTER = f"""
 CREATE FUNCTION retrieval_vector_search({_WHO}, p_space bigint, p_query halfvec, p_limit integer, p_exact bigint)
 RETURNS TABLE (chunk_key bigint, distance double precision, plan text)
-LANGUAGE plpgsql STABLE SECURITY INVOKER SET search_path = public
+LANGUAGE plpgsql STABLE ROWS 60 SECURITY INVOKER SET search_path = public
 AS $$
 #variable_conflict use_column
 DECLARE estimate bigint := 0;
@@ -169,7 +169,7 @@ $$
 LEXICAL = f"""
 CREATE FUNCTION retrieval_lexical_search({_WHO}, p_query tsquery, p_limit integer)
 RETURNS TABLE (chunk_key bigint, score double precision)
-LANGUAGE plpgsql STABLE SECURITY INVOKER SET search_path = public SET enable_seqscan = off
+LANGUAGE plpgsql STABLE ROWS 60 SECURITY INVOKER SET search_path = public SET enable_seqscan = off
 AS $$
 #variable_conflict use_column
 BEGIN RETURN QUERY

@@ -28,7 +28,7 @@ from retrieval.search import search
 from tests import factories
 from tests.retrieval.worlds import WORD, RememberingEmbedder, Rules, index_document
 
-SEED = 20_261
+SEED = int(os.environ.get("KAIZEN_SEED", "20261"))
 SOAK = os.environ.get("KAIZEN_ROUNDS") == "soak"
 WORLDS, STEPS, CHECKS = (100, 20, 10) if SOAK else (5, 20, 10)
 
@@ -145,6 +145,7 @@ class World:
 
 
 @pytest.mark.django_db
+@pytest.mark.soak
 @pytest.mark.parametrize("number", range(WORLDS))
 def test_every_surface_agrees_with_the_rules(number: int) -> None:
     world = World(random.Random(SEED + number))

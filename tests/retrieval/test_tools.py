@@ -109,7 +109,7 @@ def test_a_document_is_read_on_from_a_cite_or_an_id(library: Library) -> None:
 
 
 def test_a_long_document_is_read_in_bounded_stretches(library: Library) -> None:
-    text = "\n\n".join(f"# Part {n}\n\n" + f"word{n} " * 150 for n in range(60))
+    text = "\n\n".join(f"# Part {n}\n\n" + f"word{n} " * 150 for n in range(45))
     document = library.add(text, "long.md")
     offset: int | None = 0
     stretches, numbers = 0, 0
