@@ -22,7 +22,7 @@ doctor: product ## Name the missing piece when something does not work
 	@$(BIN)/python manage.py doctor
 
 test: browser ## Run all tests, from nothing to green
-	@$(BIN)/python -m pytest -q
+	@$(BIN)/python -m pytest -q -n 2 --dist loadfile
 
 lint: tools ## Style, types, import directions, missing migrations
 	@$(BIN)/ruff check .

@@ -132,8 +132,9 @@ def is_api(request: HttpRequest) -> bool:
 
 
 def redirect_to_login(request: HttpRequest) -> HttpResponse:
-    """To the sign-in page and back; htmx is told to move the whole page."""
-    address = f"{settings.LOGIN_URL}?next={quote(request.get_full_path())}"
+    """To the sign-in page and back. A fragment that a page loads by itself is refused instead: it
+    must not move the page, on which somebody may be writing.
+    """
     if request.headers.get("HX-Request"):
-        return HttpResponse(status=204, headers={"HX-Redirect": address})
-    return HttpResponseRedirect(address)
+        return HttpResponse(status=401)
+    return HttpResponseRedirect(f"{settings.LOGIN_URL}?next={quote(request.get_full_path())}")

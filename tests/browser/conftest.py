@@ -1,4 +1,4 @@
-"""The browser, once for all tests here; each test gets a page of its own and fails on any error in
+"""The browser, once for each module here; each test gets a page of its own and fails on any error in
 it.
 """
 
@@ -15,9 +15,11 @@ from tests.factories import PASSWORD
 from tests.world import Desk
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def chromium() -> Iterator[Browser]:
-    """A real browser; skips where there is none."""
+    """A real browser; skips where there is none. Closed after each module, since its event loop
+    would stand in the way of asynchronous tests.
+    """
     path = find_chromium()
     if path is None:
         pytest.skip("no Chromium here: apt-get install chromium")

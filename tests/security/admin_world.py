@@ -30,6 +30,7 @@ from agents.models import (
     ToolCall,
 )
 from audit.chain import seal
+from audit.models import AuditEvent
 from audit.record import record_system
 from conversations.models import Conversation, Message, Run
 from kaizen.kernel.clock import now
@@ -273,3 +274,9 @@ def snapshot(organization: Organization) -> dict[str, list[tuple[Any, ...]]]:
             continue
         state[model._meta.label] = sorted(rows.values_list(), key=str)
     return state
+
+
+def events(organization: Organization) -> list[tuple[str, dict[str, Any]]]:
+    """What the audit holds, oldest first."""
+    rows = AuditEvent.objects.filter(organization_id=organization.pk).order_by("at", "id")
+    return [(event.action, event.data) for event in rows]

@@ -29,10 +29,16 @@ from agents.runtime.protocol import (
     ToolCall,
     ToolReply,
     ToolRequest,
-    Welcome,
 )
 from agents.runtime.recovery import Backoff
 from tests.agents.runtime.bridge import Bridge, Line, says
+from tests.agents.runtime.offences import (
+    sends_bytes,
+    sends_garbage,
+    speaks_before_the_welcome,
+    welcomes_in_another_version,
+    welcomes_twice,
+)
 from tests.agents.runtime.starts import POLICY, limits, start
 
 FAST = Backoff(first_seconds=0.01, most_seconds=0.05)
@@ -254,31 +260,6 @@ async def test_after_a_lost_connection_it_comes_back_without_its_runs(bridge: Br
         await line.send(start(attempt=2))
         await line.send(says(await line.next(ModelRequest), "Again."))
         assert (await line.next(Finish)).attempt == 2
-
-
-async def speaks_before_the_welcome(line: Line) -> None:
-    await line.next(Hello)
-    await line.send(start())
-
-
-async def welcomes_in_another_version(line: Line) -> None:
-    await line.next(Hello)
-    await line.send(Welcome(protocol=2, heartbeat_seconds=5))
-
-
-async def welcomes_twice(line: Line) -> None:
-    await line.welcome()
-    await line.send(Welcome(protocol=1, heartbeat_seconds=5))
-
-
-async def sends_bytes(line: Line) -> None:
-    await line.welcome()
-    await line.socket.send(b'{"type":"lease.lost","run":"run-1"}')
-
-
-async def sends_garbage(line: Line) -> None:
-    await line.welcome()
-    await line.socket.send('{"type":"start","run":"run-1"}')
 
 
 @pytest.mark.parametrize(
