@@ -1,5 +1,5 @@
-"""The browser, once for each module here; each test gets a page of its own and fails on any error in
-it.
+"""The browser, once for each module here; each test gets a page of its own and fails on any error
+in it.
 """
 
 from __future__ import annotations

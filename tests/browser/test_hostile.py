@@ -27,9 +27,11 @@ def test_K71_hostile_markdown_runs_nothing_and_fetches_nothing(
     policies: list[str] = []
     page.on(
         "response",
-        lambda got: policies.append(got.headers.get("content-security-policy", ""))
-        if got.request.resource_type == "document"
-        else None,
+        lambda got: (
+            policies.append(got.headers.get("content-security-policy", ""))
+            if got.request.resource_type == "document"
+            else None
+        ),
     )
     ask(page, desk, "Show me.", agent=use_model(desk, model_server, "hostile-markdown"))
     wait_for_end(page)
