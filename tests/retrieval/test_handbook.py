@@ -8,22 +8,27 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from io import StringIO
 from pathlib import Path
+from typing import Any
+from uuid import UUID
 
 import pytest
 from django.core.cache import cache
 from django.core.management import call_command
-from django.db import connections
 from pytest_django.plugin import DjangoDbBlocker
 
-from accounts.authority import Authority
-from accounts.models import Role
+from accounts.models import Membership, Role
 from accounts.permissions import Verb
+from agents.models import Agent
+from agents.providers.extractive import NOTHING
+from agents.services import publish_agent
 from retrieval.acl import visible_documents
 from retrieval.models import Document, Source
 from retrieval.search import search
 from tests import factories, servers
-from tests.conftest import SHARED
+from tests.client import Member
+from tests.conftest import SHARED, connected_to
 from tests.retrieval.handbook_questions import HANDBOOK_QUESTIONS, HandbookQuestion
+from tests.stack import RUNTIME_PYTHON, Stack
 
 HANDBOOK = SHARED / "data" / "handbook"
 pytestmark = pytest.mark.skipif(not HANDBOOK.is_dir(), reason=f"no handbook at {HANDBOOK}")
@@ -31,35 +36,44 @@ pytestmark = pytest.mark.skipif(not HANDBOOK.is_dir(), reason=f"no handbook at {
 
 @dataclass(frozen=True)
 class Handbook:
-    """The imported handbook, one who may see it and one who may not."""
+    """The imported handbook in the running product, one who may see it and one who may not."""
 
-    reader: Authority
-    outsider: Authority
+    reader: Membership
+    outsider: Membership
+    agent: Agent
     written: str
+    stack: Stack
+
+    def ask(self, membership: Membership, question: str) -> dict[str, Any]:
+        """The agent's answer, as the member reads it through the API."""
+        member = Member(self.stack.address, membership.organization.slug)
+        member.take_session_of(membership.user)
+        member.is_answered()
+        turn = member.ask(self.agent.pk, question)
+        assert member.wait_until_finished(turn)["state"] == "succeeded"
+        answer: dict[str, Any] = member.api(f"conversations/{turn['conversation']}/").json()[
+            "messages"
+        ][-1]
+        return answer
 
 
 @pytest.fixture(scope="module")
 def handbook(django_db_setup: None, django_db_blocker: DjangoDbBlocker) -> Iterator[Handbook]:
-    """A database of this module's own, with the handbook in it."""
+    """A database of this module's own, with the handbook in it, and the product around it."""
+    if not RUNTIME_PYTHON.exists():
+        pytest.skip("the runtime's own environment isn't built: make test builds it")
+    servers.valkey()
     name = servers.create_database()
-    connection = connections["default"]
-    connection.close()
-    shared = connection.settings_dict["NAME"]
-    connections.settings["default"]["NAME"] = connection.settings_dict["NAME"] = name
-    with django_db_blocker.unblock():
-        try:
-            yield import_handbook(HANDBOOK)
-        finally:
-            connections.close_all()
-            connections.settings["default"]["NAME"] = connection.settings_dict["NAME"] = shared
-            cache.clear()
-            servers.drop_database(name)
+    with connected_to(name, django_db_blocker), Stack(name) as stack:
+        yield import_handbook(HANDBOOK, stack)
+        cache.clear()
+    servers.drop_database(name)
 
 
-def import_handbook(folder: Path) -> Handbook:
-    """Import the folder as an owner; a reader gets the source, an outsider nothing."""
+def import_handbook(folder: Path, stack: Stack) -> Handbook:
+    """Import the folder as an owner; a reader gets the source, an outsider only the agent."""
     organization = factories.make_organization()
-    factories.make_member(organization, role=Role.OWNER)
+    owner = factories.make_member(organization, role=Role.OWNER)
     reader = factories.make_member(organization)
     outsider = factories.make_member(organization)
     out = StringIO()
@@ -72,13 +86,16 @@ def import_handbook(folder: Path) -> Handbook:
     )
     source = Source.objects.get(organization=organization)
     factories.grant(reader, Verb.VIEW, source)
-    return Handbook(
-        factories.authority_of(reader), factories.authority_of(outsider), out.getvalue()
-    )
+    agent = factories.make_agent(organization)
+    publish_agent(factories.authority_of(owner), agent=agent)
+    factories.grant(factories.everyone(organization), Verb.USE, agent)
+    stack.start("web", "runtime")
+    return Handbook(reader, outsider, agent, out.getvalue(), stack)
 
 
 def test_the_whole_handbook_is_read(handbook: Handbook) -> None:
-    pages = visible_documents(handbook.reader).filter(path__endswith=".md")
+    reader = factories.authority_of(handbook.reader)
+    pages = visible_documents(reader).filter(path__endswith=".md")
     assert pages.count() == 246
     assert set(pages.values_list("state", flat=True)) == {Document.State.INDEXED}
     assert " 0 failed" in handbook.written
@@ -86,18 +103,22 @@ def test_the_whole_handbook_is_read(handbook: Handbook) -> None:
 
 
 @pytest.mark.parametrize("question", HANDBOOK_QUESTIONS, ids=lambda question: question.page)
-def test_a_reader_finds_the_page_among_the_first_three(
+def test_a_reader_is_answered_from_the_page_among_the_first_three_citations(
     handbook: Handbook, question: HandbookQuestion
 ) -> None:
-    hits = search(handbook.reader, query=question.question, limit=10).hits
-    pages = list(dict.fromkeys(hit.path for hit in hits))
+    answer = handbook.ask(handbook.reader, question.question)
+    cited = Document.objects.in_bulk([source["document"] for source in answer["sources"]])
+    pages = [cited[UUID(source["document"])].path for source in answer["sources"]]
     assert question.page in pages[:3]
 
 
-def test_an_outsider_finds_nothing(handbook: Handbook) -> None:
-    for question in HANDBOOK_QUESTIONS:
-        result = search(handbook.outsider, query=question.question)
-        assert (result.hits, result.visible) == ((), False)
+@pytest.mark.parametrize("question", HANDBOOK_QUESTIONS, ids=lambda question: question.page)
+def test_an_outsider_is_told_nothing_of_it(handbook: Handbook, question: HandbookQuestion) -> None:
+    result = search(factories.authority_of(handbook.outsider), query=question.question)
+    assert (result.hits, result.visible) == ((), False)
+    answer = handbook.ask(handbook.outsider, question.question)
+    assert answer["sources"] == []
+    assert answer["text"] == NOTHING
 
 
 def test_a_second_import_reads_nothing(handbook: Handbook) -> None:
@@ -105,7 +126,7 @@ def test_a_second_import_reads_nothing(handbook: Handbook) -> None:
     call_command(
         "import_folder",
         str(HANDBOOK),
-        f"--organization={handbook.reader.organization_slug}",
+        f"--organization={handbook.reader.organization.slug}",
         "--source=Handbook",
         stdout=out,
     )
