@@ -132,9 +132,12 @@ def is_api(request: HttpRequest) -> bool:
 
 
 def redirect_to_login(request: HttpRequest) -> HttpResponse:
-    """To the sign-in page and back. A fragment that a page loads by itself is refused instead: it
-    must not move the page, on which somebody may be writing.
+    """To the sign-in page and back. A fragment that a page loads by itself gets nothing instead: it
+    must not move the page, on which somebody may be writing; what a person sent moves it.
     """
-    if request.headers.get("HX-Request"):
-        return HttpResponse(status=401)
-    return HttpResponseRedirect(f"{settings.LOGIN_URL}?next={quote(request.get_full_path())}")
+    address = f"{settings.LOGIN_URL}?next={quote(request.get_full_path())}"
+    if not request.headers.get("HX-Request"):
+        return HttpResponseRedirect(address)
+    if request.method == "GET":
+        return HttpResponse(status=204)
+    return HttpResponse(status=204, headers={"HX-Redirect": settings.LOGIN_URL})

@@ -6,12 +6,14 @@ import json
 import os
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
 
 from kaizen.embedded.environment import adopt_environment
 from kaizen.embedded.failures import LaunchError
+from kaizen.embedded.leftovers import describe
 from kaizen.embedded.paths import Layout
 from kaizen.embedded.ports import listen
 from kaizen.embedded.running import AlreadyRunning, hold_lock, sweep_leftovers, write_record
@@ -34,8 +36,17 @@ def record(layout: Layout, *, number: int, command: list[str]) -> None:
     layout.running.write_text(json.dumps({"address": "http://x/", "processes": [entry]}))
 
 
+def start_sleeper(folder: Path | str) -> subprocess.Popen[bytes]:
+    """A process with the command SLEEP; for an instant after its start it shows no command yet."""
+    process = subprocess.Popen(SLEEP, cwd=folder, start_new_session=True)
+    until = time.monotonic() + 10
+    while "sleep" not in describe(process.pid) and time.monotonic() < until:
+        time.sleep(0.01)
+    return process
+
+
 def test_process_of_a_killed_run_is_ended(layout: Layout) -> None:
-    left = subprocess.Popen(SLEEP, cwd=layout.root, start_new_session=True)
+    left = start_sleeper(layout.root)
     record(layout, number=left.pid, command=SLEEP)
     # The real leftover was adopted by init; here it is our child, so it must be waited for.
     assert sweep_leftovers_while_waiting(layout, left) == ["worker"]
@@ -50,13 +61,13 @@ def sweep_leftovers_while_waiting(layout: Layout, process: subprocess.Popen[byte
 
 
 def test_process_restarted_after_the_record_was_written_is_ended(layout: Layout) -> None:
-    left = subprocess.Popen(SLEEP, cwd=layout.root, start_new_session=True)
+    left = start_sleeper(layout.root)
     record(layout, number=2**22 + 1, command=SLEEP)
     assert sweep_leftovers_while_waiting(layout, left) == ["worker"]
 
 
 def test_stranger_with_a_reused_number_is_left_alone(layout: Layout) -> None:
-    stranger = subprocess.Popen(SLEEP, cwd=layout.root, start_new_session=True)
+    stranger = start_sleeper(layout.root)
     record(layout, number=stranger.pid, command=["python", "-m", "celery", "worker"])
     assert sweep_leftovers(layout) == []
     assert stranger.poll() is None
@@ -65,7 +76,7 @@ def test_stranger_with_a_reused_number_is_left_alone(layout: Layout) -> None:
 
 
 def test_same_command_in_another_folder_is_left_alone(layout: Layout) -> None:
-    stranger = subprocess.Popen(SLEEP, cwd="/", start_new_session=True)
+    stranger = start_sleeper("/")
     record(layout, number=stranger.pid, command=SLEEP)
     assert sweep_leftovers(layout) == []
     assert stranger.poll() is None

@@ -87,7 +87,8 @@ async def test_who_has_left_is_unsubscribed(valkey: redis.Redis) -> None:
         await settled()
     await settled()
     counts = dict(valkey.pubsub_numsub(bells.PREFIX + "gone", bells.PREFIX + "hello"))
-    assert counts == {b"kaizen:bell:gone": 0, b"kaizen:bell:hello": 1}
+    assert counts[b"kaizen:bell:gone"] == 0
+    assert counts[b"kaizen:bell:hello"] >= 1  # Its connection stays, and those of earlier loops.
 
 
 async def test_a_full_queue_drops_what_is_new(monkeypatch: pytest.MonkeyPatch) -> None:

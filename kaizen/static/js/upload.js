@@ -26,6 +26,11 @@ function send(form, file, row) {
     });
     request.addEventListener("load", () => {
       bar.remove();
+      const moved = request.getResponseHeader("HX-Redirect");
+      if (moved) {
+        location.assign(moved);
+        return;
+      }
       if (request.status >= 200 && request.status < 300) {
         show(row, word("upload-sent"), "good");
         window.htmx.swap("#documents", request.responseText, { swapStyle: "outerHTML" });
