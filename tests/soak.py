@@ -22,7 +22,7 @@ def main() -> int:
     sys.stdout.write(f"seed {seed}: repeat with KAIZEN_SEED={seed} make soak\n")
     seed = os.environ.get("KAIZEN_SEED", seed)
     done = subprocess.run(
-        [sys.executable, "-m", "pytest", "-q", "-m", "soak or faults"],
+        [sys.executable, "-m", "pytest", "-q", "-n", "2", "-m", "soak or faults"],
         cwd=ROOT,
         env={**os.environ, "KAIZEN_ROUNDS": "soak", "KAIZEN_SEED": seed},
         stdout=subprocess.PIPE,
