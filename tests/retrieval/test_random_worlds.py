@@ -165,6 +165,7 @@ def test_every_surface_agrees_with_the_rules(number: int) -> None:
             by_words = {hit.document_id for hit in result.hits if hit.lexical_rank}
             assert by_meaning == by_words == expected, (number, step)
             assert result.visible or not expected
-    # The worlds are worth something only if callers see nothing, little and much.
+    # The worlds are worth something only if callers see nothing, little and much. Of the fixed
+    # seeds that is known; among a hundred fresh ones a poor world may be drawn.
     assert min(sizes) == 0
-    assert max(sizes) >= 4
+    assert max(sizes) >= (1 if SOAK else 4)
