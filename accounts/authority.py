@@ -50,7 +50,6 @@ class Narrowing:
     """What a run may use at most; can only take away from what the caller may."""
 
     source_keys: frozenset[int] | None = None
-    tools: frozenset[str] | None = None
     run_id: UUID | None = None
 
 

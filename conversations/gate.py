@@ -68,7 +68,6 @@ class Gate:
         ).narrowed(
             Narrowing(
                 source_keys=None if sources is None else frozenset(sources),
-                tools=frozenset(self.facts.definition["tools"]),
                 run_id=self.facts.run_id,
             )
         )

@@ -236,7 +236,6 @@ TOOLS = [
         project=project_search,
         activity=lambda arguments: f"searching “{arguments.query[:80]}”",
         max_projection=MAX_PROJECTION,
-        scopes=frozenset({"search"}),
     ),
     Tool(
         name="read_document",
@@ -252,6 +251,5 @@ TOOLS = [
         project=project_document,
         activity=lambda arguments: "reading a document",
         max_projection=MAX_PROJECTION,
-        scopes=frozenset({"search"}),
     ),
 ]

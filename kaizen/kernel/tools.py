@@ -8,7 +8,7 @@ function that the pages and the API call. The registry that collects them is
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
@@ -75,4 +75,3 @@ class Tool:
     project: Callable[[Authority, dict[str, Any]], str]
     activity: Callable[[Any], str]
     max_projection: int = 24_000
-    scopes: frozenset[str] = field(default_factory=frozenset)

@@ -195,6 +195,6 @@ def test_a_run_shares_nothing(organization: Organization, admin: Membership) -> 
     project = make.make_project(organization)
     make.grant(admin, Verb.MANAGE, project)
     inside = make.authority_of(admin).narrowed(Narrowing())
-    for authority in (inside, replace(inside, narrowing=Narrowing(tools=frozenset()))):
+    for authority in (inside, replace(inside, narrowing=Narrowing(source_keys=frozenset()))):
         with pytest.raises(Denied):
             grant(authority, principal=admin.user, verb=Verb.VIEW, obj=project)

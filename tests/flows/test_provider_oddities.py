@@ -64,11 +64,13 @@ def test_K54_bad_tool_arguments_are_refused_to_the_model_and_the_run_goes_on(
     )
     run = _run(desk, model_server)
     assert (run.state, _answer(run)) == (Run.State.SUCCEEDED, "Done.")
-    calls = {call.call_id: call for call in ToolCall.objects.filter(run_id=run.pk)}
-    assert len(calls) == 3
-    assert calls["a1"].state in (ToolCall.State.ERROR, ToolCall.State.DENIED)
-    assert calls["a3"].state in (ToolCall.State.ERROR, ToolCall.State.DENIED)
-    assert all(call.arguments_raw is not None for call in calls.values())
+    # What each call's arguments come to, where the tools exist, is in tests/agents/guard.
+    calls = ToolCall.objects.filter(run_id=run.pk).order_by("call_id")
+    assert list(calls.values_list("call_id", "state", "arguments_raw")) == [
+        ("a1", ToolCall.State.DENIED, '{"title": "Q1"}{"title": "Q2"}'),
+        ("a2", ToolCall.State.DENIED, ""),
+        ("a3", ToolCall.State.DENIED, '{"title": "cut o'),
+    ]
     assert len(model_server.requests) == 2
     assert not model_server.problems
 

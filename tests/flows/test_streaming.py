@@ -34,43 +34,36 @@ def _ask(desk: Desk, model_server: ModelServer, model: str) -> tuple[Member, dic
 
 async def _watch_cut_and_reload(
     member: Member, turn: dict[str, Any]
-) -> tuple[list[Any], list[Any]]:
+) -> tuple[list[Any], list[Any], list[Any]]:
     """Drop the socket after about 150 pieces, go on from the last number, and reload from
-    scratch.
+    scratch: the frames of each connection.
     """
+    seen: list[dict[str, Any]] = []
+
+    def has_150_pieces(frame: dict[str, Any]) -> bool:
+        seen.append(frame)
+        return len(text_of(seen, turn["answer"])) >= 600
+
     async with member.socket(turn["conversation"]) as socket:
-        first = await collect_until(
-            socket,
-            lambda frame: len(text_of(_seen, turn["answer"])) >= 600 if _note(frame) else False,
-        )
-    last = max(_seqs(first))
-    async with member.socket(turn["conversation"], after=last) as socket:
+        first = await collect_until(socket, has_150_pieces)
+    async with member.socket(turn["conversation"], after=max(_seqs(first))) as socket:
         rest = await collect_until(socket, _ended)
     async with member.socket(turn["conversation"]) as socket:
-        fresh = await collect_until(socket, _ended)
-    return [*first, *rest], fresh
-
-
-_seen: list[dict[str, Any]] = []
-
-
-def _note(frame: dict[str, Any]) -> bool:
-    _seen.append(frame)
-    return True
+        return first, rest, await collect_until(socket, _ended)
 
 
 def test_K40_a_dropped_socket_and_a_reload_lose_and_double_nothing(
     desk: Desk, model_server: ModelServer
 ) -> None:
-    _seen.clear()
     member, turn, run = _ask(desk, model_server, "count-400:4")
-    resumed, fresh = asyncio.run(_watch_cut_and_reload(member, turn))
+    first, rest, fresh = asyncio.run(_watch_cut_and_reload(member, turn))
     journaled = answer_text(organization_id=run.organization_id, run_id=run.pk)
     assert journaled == EVERYTHING
-    assert text_of(resumed, turn["answer"]) == EVERYTHING
+    assert text_of([*first, *rest], turn["answer"]) == EVERYTHING
     assert text_of(fresh, turn["answer"]) == EVERYTHING
-    for connection in (fresh,):
+    for connection in (first, rest, fresh):
         assert _seqs(connection) == sorted(set(_seqs(connection)))
+    assert not set(_seqs(first)) & set(_seqs(rest))
     assert len(model_server.requests) == 1
 
 
