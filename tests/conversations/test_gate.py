@@ -306,7 +306,6 @@ def test_holding_gives_the_members_authority_narrowed_to_the_run() -> None:
         assert authority.user_id == world.member.user_id
         assert authority.narrowing is not None
         assert authority.narrowing.source_keys == frozenset()
-        assert authority.narrowing.tools == {"search", "read_document"}
         assert authority.narrowing.run_id == turn.run.pk
 
 
