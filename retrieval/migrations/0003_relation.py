@@ -41,7 +41,7 @@ LANGUAGE sql STABLE ROWS 20 SECURITY INVOKER SET search_path = public AS $$
         WHERE s.organization_id = p_organization AND p.key IN (SELECT projects.key FROM projects)
     )
     SELECT s.key, s.passage_count FROM retrieval_source s JOIN granted ON granted.key = s.key
-    WHERE s.organization_id = p_organization AND s.archived_at IS NULL
+    WHERE s.organization_id = p_organization AND s.archived_at IS NULL AND s.acl_unknown_since IS NULL
       AND (p_only IS NULL OR s.key = ANY (p_only))
       AND EXISTS (SELECT 1 FROM principals)
 $$
@@ -64,7 +64,7 @@ LANGUAGE sql STABLE ROWS 20 SECURITY INVOKER SET search_path = public AS $$
     )
     SELECT d.key FROM retrieval_document d
     JOIN granted ON granted.key = d.key
-    JOIN retrieval_source s ON s.id = d.source_id AND s.archived_at IS NULL
+    JOIN retrieval_source s ON s.id = d.source_id AND s.archived_at IS NULL AND s.acl_unknown_since IS NULL
     WHERE d.organization_id = p_organization AND d.deleted_at IS NULL AND d.acl_state IN ('inherit', 'restricted')
       AND (p_only IS NULL OR s.key = ANY (p_only))
       AND EXISTS (SELECT 1 FROM principals)

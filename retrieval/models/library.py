@@ -1,9 +1,7 @@
-"""What can be found: sources, documents, their versions and passages, and the spaces they are
-embedded in.
+"""What can be found: sources, documents, their versions and passages.
 
-The narrow index tables (`retrieval_vector`, `retrieval_lexeme`) are plain SQL, partitioned by
-organisation, written by `ingest.store` and read by `search`; they hold integer keys only and no
-copy of any grant.
+The narrow index tables are plain SQL, partitioned by organisation, written by `ingest.index` and
+read by `search`; they hold integer keys only and no copy of any grant.
 """
 
 from __future__ import annotations
@@ -16,13 +14,7 @@ from django.db import models
 from django.utils.translation import gettext_lazy as _
 
 from accounts.models import Project
-from accounts.permissions import (
-    TeamGrantBase,
-    UserGrantBase,
-    team_grant_constraints,
-    user_grant_constraints,
-    verbs_of,
-)
+from accounts.permissions import verbs_of
 from kaizen.kernel.clock import now
 from kaizen.kernel.models import KeyedModel, OrganizationModel
 
@@ -37,6 +29,8 @@ class Source(OrganizationModel, KeyedModel):
     )
     passage_count = models.PositiveIntegerField(default=0, editable=False)
     archived_at = models.DateTimeField(null=True, blank=True, editable=False)
+    # Set while the rights upstream can't be read: until then nothing here is anybody's.
+    acl_unknown_since = models.DateTimeField(null=True, blank=True, editable=False)
     created_at = models.DateTimeField(default=now, editable=False)
 
     class Meta:
@@ -48,32 +42,6 @@ class Source(OrganizationModel, KeyedModel):
 
     def __str__(self) -> str:
         return self.name
-
-
-class EmbeddingSpace(OrganizationModel, KeyedModel):
-    """One model's vectors. A query names exactly one space, so sizes and models are never mixed."""
-
-    class State(models.TextChoices):
-        BUILDING = "building", _("building")
-        ACTIVE = "active", _("active")
-        RETIRED = "retired", _("retired")
-
-    model = models.CharField(max_length=120)
-    digest = models.CharField(max_length=64)
-    dimension = models.PositiveIntegerField()
-    state = models.CharField(max_length=16, choices=State.choices, default=State.ACTIVE)
-    created_at = models.DateTimeField(default=now, editable=False)
-
-    class Meta:
-        default_permissions = ()
-        constraints: ClassVar = [
-            models.UniqueConstraint(
-                fields=["organization"], condition=models.Q(state="active"), name="space_one_active"
-            )
-        ]
-
-    def __str__(self) -> str:
-        return self.model
 
 
 class Blob(OrganizationModel):
@@ -115,6 +83,13 @@ class Document(OrganizationModel, KeyedModel):
     file_name = models.CharField(max_length=255)
     path = models.CharField(max_length=1000, blank=True)
     external_id = models.CharField(max_length=1000)
+    # What the source system calls this state of it; a sync reads it again when that changes.
+    revision = models.CharField(max_length=200, blank=True, editable=False)
+    url = models.CharField(max_length=2000, blank=True)
+    author = models.CharField(max_length=200, blank=True)
+    tags = ArrayField(models.CharField(max_length=60), default=list, blank=True)
+    # When its author says it was written; `updated_at` where nobody says.
+    dated_at = models.DateTimeField(null=True, blank=True)
     acl_state = models.CharField(max_length=16, choices=AclState.choices, default=AclState.INHERIT)
     language = models.CharField(max_length=16, blank=True)
     media_type = models.CharField(max_length=120, blank=True)
@@ -204,9 +179,12 @@ class Chunk(OrganizationModel, KeyedModel):
     page = models.PositiveIntegerField(null=True)
     kind = models.CharField(max_length=16)
     token_count = models.PositiveIntegerField()
+    # Of the text that is embedded: equal passages share one computation of their vector.
+    digest = models.CharField(max_length=32, default="", editable=False)
 
     class Meta:
         default_permissions = ()
+        indexes: ClassVar = [models.Index(fields=["organization", "digest"], name="chunk_digest")]
         constraints: ClassVar = [
             models.UniqueConstraint(
                 fields=["organization", "version", "ordinal"], name="chunk_ordinal_once"
@@ -215,55 +193,3 @@ class Chunk(OrganizationModel, KeyedModel):
 
     def __str__(self) -> str:
         return f"{self.document_id} #{self.ordinal}"
-
-
-class SourceUserGrant(UserGrantBase):
-    """A person's grant on a source."""
-
-    content_object = models.ForeignKey(
-        Source, to_field="key", on_delete=models.CASCADE, related_name="+"
-    )
-
-    class Meta:
-        default_permissions = ()
-        unique_together = user_grant_constraints("source_ug")["unique_together"]
-        indexes = user_grant_constraints("source_ug")["indexes"]
-
-
-class SourceTeamGrant(TeamGrantBase):
-    """A team's grant on a source."""
-
-    content_object = models.ForeignKey(
-        Source, to_field="key", on_delete=models.CASCADE, related_name="+"
-    )
-
-    class Meta:
-        default_permissions = ()
-        unique_together = team_grant_constraints("source_tg")["unique_together"]
-        indexes = team_grant_constraints("source_tg")["indexes"]
-
-
-class DocumentUserGrant(UserGrantBase):
-    """A person's grant on one document."""
-
-    content_object = models.ForeignKey(
-        Document, to_field="key", on_delete=models.CASCADE, related_name="+"
-    )
-
-    class Meta:
-        default_permissions = ()
-        unique_together = user_grant_constraints("document_ug")["unique_together"]
-        indexes = user_grant_constraints("document_ug")["indexes"]
-
-
-class DocumentTeamGrant(TeamGrantBase):
-    """A team's grant on one document."""
-
-    content_object = models.ForeignKey(
-        Document, to_field="key", on_delete=models.CASCADE, related_name="+"
-    )
-
-    class Meta:
-        default_permissions = ()
-        unique_together = team_grant_constraints("document_tg")["unique_together"]
-        indexes = team_grant_constraints("document_tg")["indexes"]

@@ -1,0 +1,8 @@
+"""Connections to source systems."""
+
+from django.db import migrations
+
+
+class Migration(migrations.Migration):
+    dependencies = [("retrieval", "0004_details")]
+    operations = []
