@@ -21,6 +21,11 @@ app.conf.beat_schedule = {
         "schedule": 10.0,
         "options": {"expires": 10},
     },
+    "fold new passages into postings": {
+        "task": "retrieval.fold",
+        "schedule": 10.0,
+        "options": {"expires": 10},
+    },
     "dispatch due tasks": {
         "task": "tasks.dispatch_due",
         "schedule": 5.0,

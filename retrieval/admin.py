@@ -14,14 +14,9 @@ from unfold.decorators import action
 
 from accounts.grant_section import GrantSection
 from kaizen.kernel.admin import ArchivableAdmin, OrganizationAdmin, authority_of, site
+from retrieval.documents import delete_document, retry_document, set_acl_state
 from retrieval.models import Document, Source
-from retrieval.services import (
-    archive_source,
-    create_source,
-    delete_document,
-    retry_document,
-    set_acl_state,
-)
+from retrieval.sources import archive_source, create_source
 
 
 @admin.register(Source, site=site)

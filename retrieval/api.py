@@ -24,16 +24,17 @@ from accounts.relation import get as get_granted
 from accounts.services import remember
 from kaizen.kernel.api import AuthorityView, KeysetPagination, request_digest
 from kaizen.kernel.errors import Denied
-from retrieval import services
 from retrieval.acl import (
     get_document,
     get_governed_document,
     get_source,
     visible_sources,
 )
+from retrieval.documents import delete_document, open_blob, retry_document, upload
 from retrieval.downloads import as_attachment
 from retrieval.passages import document_view, get_passage
 from retrieval.queries import list_documents
+from retrieval.query import Filters
 from retrieval.search import Mode, search
 from retrieval.serializers import (
     DocumentSerializer,
@@ -47,6 +48,7 @@ from retrieval.serializers import (
     SourceSerializer,
     UploadSerializer,
 )
+from retrieval.sources import archive_source, create_source, move_source, update_source
 
 SEARCH, INGEST, ADMIN = ApiKey.Scope.SEARCH, ApiKey.Scope.INGEST, ApiKey.Scope.ADMIN
 IDEMPOTENCY_KEY = OpenApiParameter(
@@ -108,7 +110,7 @@ class SourcesView(RetrievalView):
     def post(self, request: Request) -> Response:
         """Make a source that you manage; nobody else sees it until it is granted."""
         values = checked(NewSourceSerializer(data=request.data))
-        source = services.create_source(
+        source = create_source(
             self.authority,
             name=values["name"],
             description=values["description"],
@@ -136,9 +138,9 @@ class SourceView(RetrievalView):
         values = checked(SourceChangeSerializer(data=request.data))
         if "project" in values:
             project = self.project(values["project"])
-            source = services.move_source(self.authority, source=source, project=project)
+            source = move_source(self.authority, source=source, project=project)
         if "name" in values or "description" in values:
-            source = services.update_source(
+            source = update_source(
                 self.authority,
                 source=source,
                 name=values.get("name"),
@@ -151,7 +153,7 @@ class SourceView(RetrievalView):
         """Archive a source: it and its documents are gone from everybody's sight, nothing is
         removed.
         """
-        services.archive_source(self.authority, source=get_source(self.authority, source_id))
+        archive_source(self.authority, source=get_source(self.authority, source_id))
         return Response(status=204)
 
 
@@ -185,7 +187,7 @@ class SourceDocumentsView(RetrievalView):
         file = values["file"]
 
         def make() -> UUID:
-            return services.upload(
+            return upload(
                 self.authority,
                 source=source,
                 file_name=file.name,
@@ -228,7 +230,7 @@ class DocumentView(RetrievalView):
     def delete(self, request: Request, document_id: UUID) -> Response:
         """Delete a document; it is gone from the next search."""
         document = get_governed_document(self.authority, document_id)
-        services.delete_document(self.authority, document=document)
+        delete_document(self.authority, document=document)
         return Response(status=204)
 
 
@@ -243,7 +245,7 @@ class DocumentRetryView(RetrievalView):
     def post(self, request: Request, document_id: UUID) -> Response:
         """Read a document that failed once more."""
         document = get_document(self.authority, document_id)
-        document = services.retry_document(self.authority, document=document)
+        document = retry_document(self.authority, document=document)
         return Response(DocumentSerializer(document).data, status=202)
 
 
@@ -257,7 +259,7 @@ class DocumentContentView(RetrievalView):
     def get(self, request: Request, document_id: UUID) -> FileResponse:
         """Download the newest file of a document, always as an attachment."""
         document = get_document(self.authority, document_id)
-        return as_attachment(*services.open_blob(self.authority, document=document))
+        return as_attachment(*open_blob(self.authority, document=document))
 
 
 class DocumentPassagesView(RetrievalView):
@@ -298,6 +300,15 @@ class SearchView(RetrievalView):
             query=values["q"],
             limit=values["limit"],
             mode=Mode(values["mode"]),
-            source_ids=values.get("source"),
+            filters=Filters(
+                source_ids=tuple(values["source"]) if "source" in values else None,
+                types=tuple(values.get("type", ())),
+                authors=tuple(values.get("author", ())),
+                tags=tuple(values.get("tag", ())),
+                after=values.get("after"),
+                before=values.get("before"),
+            ),
+            recency=values["recency"],
+            facets=values["facets"],
         )
         return Response(SearchResultSerializer(result).data, headers={"Cache-Control": "no-store"})

@@ -2,7 +2,7 @@
 
 Promises: no name from outside is ever part of a path; bytes are there before a version refers to
 them; what no living document needs any more is removed by `purge_document`. Reading goes through a
-document's permission: `retrieval.services.open_blob`.
+document's permission: `retrieval.documents.open_blob`.
 """
 
 from __future__ import annotations

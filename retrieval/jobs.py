@@ -13,9 +13,10 @@ from django.db import transaction
 
 from kaizen.kernel.jobs import enqueue
 from retrieval.blobs import purge_document
+from retrieval.documents import INGEST_JOB, PURGE_JOB
 from retrieval.ingest.store import STALE_AFTER, ClockTimestamp, ingest_document
 from retrieval.models import Document, DocumentVersion
-from retrieval.services import INGEST_JOB, PURGE_JOB
+from retrieval.postings import find_long_tails, fold_organization
 
 WAITING_TOO_LONG = timedelta(seconds=15)
 MOST_LOST_READINGS = 3
@@ -42,6 +43,13 @@ def sweep() -> None:
         enqueue(INGEST_JOB, document_id=document_id)
     for document_id in find_unpurged():
         enqueue(PURGE_JOB, document_id=document_id)
+
+
+@shared_task(name="retrieval.fold")
+def fold() -> None:
+    """Fold what was indexed lately into postings, for organisations with a long tail."""
+    for organization_key in find_long_tails():
+        fold_organization(organization_key)
 
 
 @transaction.atomic

@@ -24,8 +24,8 @@ from accounts.authority import Authority, Capability
 from accounts.relation import parse_id
 from kaizen.kernel.errors import Conflict, Invalid, KaizenError, Missing, TooLarge
 from kaizen.kernel.html import plain_text_to_html
-from retrieval import services
 from retrieval.acl import get_document, get_governed_document, get_source
+from retrieval.documents import delete_document, open_blob, retry_document, upload
 from retrieval.downloads import as_attachment
 from retrieval.models import Source
 from retrieval.passages import DocumentView, Passage, document_view, get_passage
@@ -40,7 +40,9 @@ from retrieval.queries import (
     may_change_document,
     may_change_source,
 )
+from retrieval.query import Filters
 from retrieval.search import search
+from retrieval.sources import create_source
 
 _PAGE = 50
 _SPAN = re.compile(r"(\d{1,7})-(\d{1,7})")
@@ -73,8 +75,8 @@ def search_page(request: HttpRequest) -> HttpResponse:
     }
     if "q" in request.GET:
         try:
-            source_ids = [parse_id(chosen)] if chosen else None
-            context["result"] = search(authority, query=query, source_ids=source_ids)
+            filters = Filters(source_ids=(parse_id(chosen),) if chosen else None)
+            context["result"] = search(authority, query=query, filters=filters)
         except Invalid as error:
             context["error"] = error.message
             return render(request, "retrieval/search.html", context, status=error.status)
@@ -95,7 +97,7 @@ def sources_page(request: HttpRequest) -> HttpResponse:
         name, description = request.POST.get("name", ""), request.POST.get("description", "")
         values = {"name": name, "description": description}
         try:
-            source = services.create_source(authority, name=name, description=description)
+            source = create_source(authority, name=name, description=description)
         except (Invalid, Conflict) as error:
             context, status = {"errors": {"name": error.message}, "values": values}, error.status
         else:
@@ -140,7 +142,7 @@ def upload_files(request: HttpRequest, source_id: UUID) -> HttpResponse:
     stored = 0
     for file in request.FILES.getlist("files"):
         try:
-            services.upload(
+            upload(
                 authority,
                 source=source,
                 file_name=file.name or "",
@@ -188,7 +190,7 @@ def download(request: HttpRequest, document_id: UUID) -> FileResponse:
     """The newest file of a document, as an attachment."""
     authority = authority_of(request)
     document = get_document(authority, document_id)
-    return as_attachment(*services.open_blob(authority, document=document))
+    return as_attachment(*open_blob(authority, document=document))
 
 
 @require_POST
@@ -196,7 +198,7 @@ def retry(request: HttpRequest, document_id: UUID) -> HttpResponse:
     """Read a failed document again. Answers as `_back` does."""
     authority = authority_of(request)
     document = get_document(authority, document_id)
-    services.retry_document(authority, document=document)
+    retry_document(authority, document=document)
     return _back(request, document.source)
 
 
@@ -205,7 +207,7 @@ def delete(request: HttpRequest, document_id: UUID) -> HttpResponse:
     """Delete a document. Answers as `_back` does."""
     authority = authority_of(request)
     document = get_governed_document(authority, document_id)
-    services.delete_document(authority, document=document)
+    delete_document(authority, document=document)
     return _back(request, document.source)
 
 

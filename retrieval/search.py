@@ -1,16 +1,17 @@
-"""Search: one SELECT over the caller's live relation, lexical and by meaning, fused.
+"""Search: one SELECT over the caller's live relation, by words and by meaning, fused.
 
 Promises: both branches see only rows that the relation lets through, in the snapshot of that one
-statement; what a caller may not see changes neither rank nor count. Each search is audited. Nothing
-is cached. Not for: reading passages again later (`retrieval.passages`), deciding rights
-(`retrieval.acl`).
+statement (`retrieval.statement`); what a caller may not see changes neither result nor count. Each
+search is audited. Nothing is cached. Not for: reading passages again later (`retrieval.passages`),
+deciding rights (`retrieval.acl`).
 """
 
 from __future__ import annotations
 
+import json
 import logging
-from collections.abc import Sequence
-from dataclasses import dataclass, fields
+import time
+from dataclasses import asdict, dataclass, replace
 from datetime import datetime
 from enum import StrEnum
 from typing import Any
@@ -21,25 +22,27 @@ from django.utils.crypto import salted_hmac
 
 from accounts.authority import Authority
 from audit.record import record
-from kaizen.kernel.errors import Invalid, Unavailable
-from kaizen.kernel.text import is_blank, make_storable
+from kaizen.kernel.errors import Unavailable
 from retrieval.acl import caller
 from retrieval.ingest.embed import Embedder, local_embedder
-from retrieval.ingest.lexical import lexical_query_text
 from retrieval.marks import find_marks
+from retrieval.media import kind_of
+from retrieval.query import Filters, Query, parse_query
+from retrieval.statement import (
+    DEPTH,
+    EXACT_UP_TO,
+    FACET_DEPTH,
+    HIT_COLUMNS,
+    MOST_FACETS,
+    SIMILAR,
+    STATEMENT,
+)
 from retrieval.vectors import vector_literal
 
 logger = logging.getLogger(__name__)
 
-LONGEST_QUERY = 2_000
 MOST_HITS = 50
-# Each branch brings this many; a hit's score is the sum of 1 / (60 + rank) over its branches.
-DEPTH = 60
-FUSION = 60
-# Up to this many visible passages distances are exact, above it the organisation's graph is asked.
-EXACT_UP_TO = 8_000
-# More passages of one document come after everything else that was found.
-PER_DOCUMENT = 3
+NO_MEANING = "Search by meaning isn't available just now; only words were searched."
 
 
 class Mode(StrEnum):
@@ -62,14 +65,57 @@ class Hit:
     source_name: str
     title: str
     path: str
+    url: str
+    media_type: str
+    author: str
+    tags: tuple[str, ...]
     heading_path: tuple[str, ...]
     page: int | None
     text: str
     updated_at: datetime
+    dated_at: datetime | None
     score: float
     lexical_rank: int | None
     vector_rank: int | None
     marks: tuple[tuple[int, int], ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Trace:
+    """How a search was done, for admins: the counts include what the caller may not see, and terms
+    are stems.
+
+    Attributes:
+        plan: how distances were computed: exact, nearest, or empty.
+        visible: passages that the caller may see here, as the sources count them.
+        scanned: postings that were read.
+        terms, dropped: what was looked up, and what was too frequent to help.
+        capped: whether the postings of frequent words were read only in part, best first.
+    """
+
+    plan: str = ""
+    visible: int | None = None
+    scanned: int = 0
+    terms: tuple[str, ...] = ()
+    found: tuple[str, ...] = ()
+    dropped: tuple[str, ...] = ()
+    capped: bool = False
+    vector_ms: float = 0.0
+    lexical_ms: float = 0.0
+    total_ms: float = 0.0
+
+    def as_dict(self) -> dict[str, Any]:
+        """For JSON."""
+        return asdict(self)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FacetValue:
+    """One value that found documents have, and how many of the best ones have it."""
+
+    value: str
+    label: str
+    count: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,65 +125,19 @@ class SearchResult:
     Attributes:
         mode: the branches that had something to work with.
         degraded: one sentence when a branch that was asked for could not run; else empty.
-        plan: how distances were computed: exact, nearest, or empty.
         visible: whether there is anything at all that the caller may search here.
+        similar_words: words of the query that stand nowhere, so that ones like them were searched.
+        facets: by source, type, author and tag, over the documents of the best passages, if asked.
     """
 
     query: str
     hits: tuple[Hit, ...]
     mode: Mode
     degraded: str
-    plan: str
     visible: bool
-
-
-# What the statement selects behind its first four columns: a hit but for its marks.
-_COLUMNS = tuple(field.name for field in fields(Hit) if field.name != "marks")
-# Names of parameters are ours; every value is bound.
-_RELATION = """%(organization)s, %(organization_key)s, %(user)s, %(source_permissions)s::integer[],
-        %(project_permissions)s::integer[], %(document_permissions)s::integer[], asked.keys"""
-STATEMENT = f"""
-WITH asked AS MATERIALIZED (
-    SELECT CASE WHEN %(only)s::bigint[] IS NULL AND %(sources)s::uuid[] IS NULL THEN NULL
-        ELSE ARRAY(SELECT s.key FROM retrieval_source s WHERE s.organization_id = %(organization)s
-              AND (%(sources)s::uuid[] IS NULL OR s.id = ANY (%(sources)s::uuid[]))
-              AND (%(only)s::bigint[] IS NULL OR s.key = ANY (%(only)s::bigint[]))) END AS keys,
-        (SELECT e.key FROM retrieval_embeddingspace e WHERE e.organization_id = %(organization)s
-            AND e.state = 'active' AND e.digest = %(space_digest)s) AS space,
-        retrieval_query(%(words)s) AS words
-), semantic AS MATERIALIZED (
-    SELECT v.chunk_key, v.plan, row_number() OVER (ORDER BY v.distance, v.chunk_key) AS rank
-    FROM asked, LATERAL retrieval_vector_search({_RELATION},
-        asked.space, %(vector)s::halfvec, %(semantic_depth)s, %(exact_up_to)s) v
-), lexical AS MATERIALIZED (
-    SELECT l.chunk_key, row_number() OVER (ORDER BY l.score DESC, l.chunk_key) AS rank
-    FROM asked, LATERAL retrieval_lexical_search({_RELATION}, asked.words, %(lexical_depth)s) l
-), fused AS (
-    SELECT coalesce(semantic.chunk_key, lexical.chunk_key) AS chunk_key,
-        semantic.rank AS vector_rank, lexical.rank AS lexical_rank,
-        coalesce(1.0 / (%(fusion)s + semantic.rank), 0)
-        + coalesce(1.0 / (%(fusion)s + lexical.rank), 0) AS score
-    FROM semantic FULL JOIN lexical ON lexical.chunk_key = semantic.chunk_key
-), shown AS (
-    SELECT c.id AS chunk_id, c.key AS chunk_key, c.version_id, d.id AS document_id,
-        s.id AS source_id, s.name AS source_name, d.title, d.path, c.heading_path, c.page, c.text,
-        d.updated_at, f.score::float8, f.lexical_rank, f.vector_rank,
-        row_number() OVER (PARTITION BY c.document_id ORDER BY f.score DESC, c.key)
-            > %(per_document)s AS is_more
-    FROM fused f JOIN retrieval_chunk c ON c.key = f.chunk_key
-    JOIN retrieval_document d ON d.id = c.document_id AND d.deleted_at IS NULL
-    JOIN retrieval_source s ON s.id = d.source_id
-    ORDER BY is_more, f.score DESC, c.key LIMIT %(limit)s
-)
-SELECT asked.words IS NOT NULL, asked.space IS NOT NULL, (SELECT plan FROM semantic LIMIT 1),
-    EXISTS (SELECT 1 FROM fused)
-        OR EXISTS (SELECT 1 FROM retrieval_visible_sources(%(organization)s, %(user)s,
-            %(source_permissions)s::integer[], %(project_permissions)s::integer[], asked.keys))
-        OR EXISTS (SELECT 1 FROM retrieval_granted_documents(%(organization)s, %(user)s,
-            %(document_permissions)s::integer[], asked.keys)),
-    {", ".join(f"shown.{name}" for name in _COLUMNS)}
-FROM asked LEFT JOIN shown ON true ORDER BY shown.is_more, shown.score DESC, shown.chunk_key
-"""  # noqa: S608  only constants of this module are put in
+    trace: Trace
+    similar_words: tuple[str, ...] = ()
+    facets: dict[str, tuple[FacetValue, ...]] | None = None
 
 
 def search(
@@ -145,58 +145,50 @@ def search(
     *,
     query: str,
     limit: int = 10,
-    source_ids: Sequence[UUID] | None = None,
+    filters: Filters = Filters(),  # noqa: B008  frozen
     mode: Mode = Mode.HYBRID,
+    recency: bool = False,
+    facets: bool = False,
     embedder: Embedder | None = None,
 ) -> SearchResult:
     """The passages that fit `query` best among those the caller may view.
 
-    At least min(limit, visible passages) hits unless the mode is lexical. `source_ids` narrows
-    further. Raises Invalid for a blank or too long query.
+    At least min(limit, visible passages) hits unless words alone are searched or the query demands
+    or excludes words. `recency` prefers newer documents among those that fit. Raises Invalid for a
+    blank or too long query.
     """
-    text = check_query(query)
+    began = time.perf_counter()
+    parts = parse_query(query)
     limit = max(1, min(limit, MOST_HITS))
-    vector, degraded = None, ""
     embedder = embedder or local_embedder()
+    vector, degraded = None, ""
     if mode is not Mode.LEXICAL:
         try:
-            vector = vector_literal(embedder.embed_query(text))
+            vector = vector_literal(embedder.embed_query(parts.meaning))
         except Unavailable as error:
             logger.warning("search by meaning is off: %s", error.message)
-            degraded = "Search by meaning isn't available just now; only words were searched."
-    rows = _run(
-        authority,
-        words=lexical_query_text(text),
-        vector=vector,
-        space_digest=embedder.digest,
-        lexical=mode is not Mode.SEMANTIC or vector is None,
-        limit=limit,
-        source_ids=source_ids,
-    )
-    has_words, has_space, plan, visible = rows[0][:4]
-    hits = tuple(_hit(row[4:], text) for row in rows if row[4] is not None)
-    result = SearchResult(
-        query=text,
-        hits=hits,
-        mode=_mode(mode, has_words=has_words, has_meaning=vector is not None and has_space),
-        degraded=degraded,
-        plan=plan or "",
-        visible=visible,
-    )
+            degraded = NO_MEANING
+    parameters = _parameters(authority, parts, filters, mode=mode, vector=vector, facets=facets) | {
+        "space_digest": embedder.digest,
+        "recency": recency,
+        "limit": limit,
+    }
+    rows = _run(STATEMENT, parameters)
+    similar: dict[str, list[str]] = {}
+    by_words = json.loads(rows[0][3] or "{}")
+    if set(by_words.get("terms", ())) - set(by_words.get("found", ())):
+        similar = dict(_run(SIMILAR, {**parameters, "found": by_words["found"]}))
+        if similar:
+            parameters["more_terms"] = sorted(
+                {term for terms in similar.values() for term in terms}
+            )
+            rows = _run(STATEMENT, parameters)
+    result = _result(rows, parts, mode=mode, has_vector=vector is not None, similar=similar)
+    spent = 1000 * (time.perf_counter() - began)
+    trace = replace(result.trace, total_ms=round(spent, 2))
+    result = replace(result, degraded=degraded, trace=trace)
     _audit(authority, result)
     return result
-
-
-def check_query(query: str) -> str:
-    """The query, fit to store. Raises Invalid when it is blank or longer than LONGEST_QUERY."""
-    text = make_storable(query).text.strip()
-    if is_blank(text):
-        raise Invalid("Type something to search for.", code="blank_query")
-    if len(text) > LONGEST_QUERY:
-        raise Invalid(
-            f"A query may have at most {LONGEST_QUERY:,} characters.", code="query_too_long"
-        )
-    return text
 
 
 def query_digest(query: str) -> str:
@@ -204,33 +196,65 @@ def query_digest(query: str) -> str:
     return salted_hmac("kaizen.retrieval.query", query, algorithm="sha256").hexdigest()
 
 
-def _run(
+def _parameters(
     authority: Authority,
+    parts: Query,
+    filters: Filters,
     *,
-    words: str,
+    mode: Mode,
     vector: str | None,
-    space_digest: str,
-    lexical: bool,
-    limit: int,
-    source_ids: Sequence[UUID] | None,
-) -> list[tuple[Any, ...]]:
-    parameters = {
+    facets: bool,
+) -> dict[str, Any]:
+    depth = FACET_DEPTH if facets else DEPTH
+    by_words = mode is not Mode.SEMANTIC or vector is None
+    rank_phrases = bool(parts.phrases) and by_words and vector is not None
+    documents = filters.of_documents()
+    return {
         **caller(authority)._asdict(),
-        "sources": None if source_ids is None else list(source_ids),
-        "words": words,
+        "sources": None if filters.source_ids is None else list(filters.source_ids),
+        "filter": None if documents is None else json.dumps(documents),
+        "words": list(parts.words),
+        "more_terms": [],
+        "phrases": list(parts.phrases),
+        "phrase_words": parts.phrase_words,
+        "excluded": list(parts.excluded),
         "vector": vector,
-        "space_digest": space_digest,
-        "semantic_depth": DEPTH if vector is not None else 0,
-        "lexical_depth": DEPTH if lexical else 0,
+        "semantic_depth": 0 if vector is None or rank_phrases else depth,
+        "lexical_depth": depth if by_words else 0,
+        "rank_phrases": rank_phrases,
         "exact_up_to": EXACT_UP_TO,
-        "fusion": FUSION,
-        "per_document": PER_DOCUMENT,
-        "limit": limit,
+        "facets": facets,
+        "most_facets": MOST_FACETS,
     }
+
+
+def _run(statement: str, parameters: dict[str, Any]) -> list[tuple[Any, ...]]:
     with connection.cursor() as cursor:
-        cursor.execute(STATEMENT, parameters)
+        cursor.execute(statement, parameters)
         rows: list[tuple[Any, ...]] = cursor.fetchall()
     return rows
+
+
+def _result(
+    rows: list[tuple[Any, ...]],
+    parts: Query,
+    *,
+    mode: Mode,
+    has_vector: bool,
+    similar: dict[str, list[str]],
+) -> SearchResult:
+    has_words, has_space, by_meaning, by_words, visible, facets = rows[0][:6]
+    looked_for = " ".join([parts.meaning, *(term for terms in similar.values() for term in terms)])
+    return SearchResult(
+        query=parts.text,
+        hits=tuple(_hit(row[6:], looked_for) for row in rows if row[6] is not None),
+        mode=_mode(mode, has_words=has_words, has_meaning=has_vector and has_space),
+        degraded="",
+        visible=visible,
+        trace=_trace(json.loads(by_meaning or "{}"), json.loads(by_words or "{}")),
+        similar_words=tuple(sorted(similar)),
+        facets=None if facets is None else _facets(json.loads(facets)),
+    )
 
 
 def _mode(asked: Mode, *, has_words: bool, has_meaning: bool) -> Mode:
@@ -239,10 +263,39 @@ def _mode(asked: Mode, *, has_words: bool, has_meaning: bool) -> Mode:
     return Mode.HYBRID if asked is Mode.HYBRID and has_words else Mode.SEMANTIC
 
 
-def _hit(row: tuple[Any, ...], query: str) -> Hit:
-    values = dict(zip(_COLUMNS, row, strict=True))
+def _trace(by_meaning: dict[str, Any], by_words: dict[str, Any]) -> Trace:
+    return Trace(
+        plan=by_meaning.get("plan", ""),
+        visible=by_meaning.get("visible"),
+        scanned=by_words.get("scanned", 0),
+        terms=tuple(by_words.get("terms", ())),
+        found=tuple(by_words.get("found", ())),
+        dropped=tuple(by_words.get("dropped", ())),
+        capped=by_words.get("capped", False),
+        vector_ms=round(by_meaning.get("ms", 0.0), 2),
+        lexical_ms=round(by_words.get("ms", 0.0), 2),
+    )
+
+
+def _facets(found: dict[str, list[list[Any]]]) -> dict[str, tuple[FacetValue, ...]]:
+    """The counts by name; media types are joined into the kinds that a person knows."""
+    kinds: dict[str, int] = {}
+    for value, _, count in found.pop("type"):
+        kinds[kind_of(value)] = kinds.get(kind_of(value), 0) + count
+    facets = {
+        name: tuple(FacetValue(value=v, label=label, count=n) for v, label, n in values)
+        for name, values in found.items()
+    }
+    ordered = sorted(kinds.items(), key=lambda item: (-item[1], item[0]))
+    facets["type"] = tuple(FacetValue(value=k, label=k, count=n) for k, n in ordered)
+    return facets
+
+
+def _hit(row: tuple[Any, ...], looked_for: str) -> Hit:
+    values = dict(zip(HIT_COLUMNS, row, strict=True))
     values["heading_path"] = tuple(values["heading_path"])
-    return Hit(**values, marks=find_marks(values["text"], query))
+    values["tags"] = tuple(values["tags"])
+    return Hit(**values, marks=find_marks(values["text"], looked_for))
 
 
 def _audit(authority: Authority, result: SearchResult) -> None:
@@ -253,7 +306,11 @@ def _audit(authority: Authority, result: SearchResult) -> None:
             "query_digest": query_digest(result.query),
             "hits": len(result.hits),
             "mode": result.mode,
-            "plan": result.plan,
+            "plan": result.trace.plan,
+            "visible": result.trace.visible,
+            "scanned": result.trace.scanned,
+            "capped": result.trace.capped,
+            "milliseconds": round(result.trace.total_ms),
         },
         personal={"query": result.query},
     )

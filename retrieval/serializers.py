@@ -5,8 +5,10 @@ from __future__ import annotations
 from drf_spectacular.utils import extend_schema_serializer
 from rest_framework import serializers
 
+from retrieval.media import KINDS, kind_of
 from retrieval.models import Document
-from retrieval.search import LONGEST_QUERY, MOST_HITS, Mode
+from retrieval.query import LONGEST_QUERY
+from retrieval.search import MOST_HITS, Hit, Mode
 
 
 # An answer's cited sources are called `Source` in the schema already.
@@ -114,16 +116,42 @@ class HitSerializer(serializers.Serializer):  # type: ignore[type-arg]
     source_name = serializers.CharField(read_only=True)
     title = serializers.CharField(read_only=True)
     path = serializers.CharField(read_only=True)
+    url = serializers.CharField(read_only=True)
+    type = serializers.SerializerMethodField(help_text="The kind of file.")
+    author = serializers.CharField(read_only=True)
+    tags = serializers.ListField(child=serializers.CharField(), read_only=True)
     heading_path = serializers.ListField(child=serializers.CharField(), read_only=True)
     page = serializers.IntegerField(read_only=True, allow_null=True)
     text = serializers.CharField(read_only=True)
     updated_at = serializers.DateTimeField(read_only=True)
+    dated_at = serializers.DateTimeField(read_only=True, allow_null=True)
     score = serializers.FloatField(read_only=True)
     lexical_rank = serializers.IntegerField(read_only=True, allow_null=True)
     vector_rank = serializers.IntegerField(read_only=True, allow_null=True)
     marks = serializers.ListField(
         child=serializers.ListField(child=serializers.IntegerField()), read_only=True
     )
+
+    def get_type(self, hit: Hit) -> str:
+        """A name of `retrieval.media.KINDS`, or "other"."""
+        return kind_of(hit.media_type)
+
+
+class FacetValueSerializer(serializers.Serializer):  # type: ignore[type-arg]
+    """A value that documents of the best passages have, and how many of them."""
+
+    value = serializers.CharField(read_only=True)
+    label = serializers.CharField(read_only=True)  # type: ignore[assignment]
+    count = serializers.IntegerField(read_only=True)
+
+
+class FacetsSerializer(serializers.Serializer):  # type: ignore[type-arg]
+    """Counts over the documents of the best passages that the caller may view."""
+
+    source = FacetValueSerializer(many=True, read_only=True)  # type: ignore[assignment]
+    type = FacetValueSerializer(many=True, read_only=True)
+    author = FacetValueSerializer(many=True, read_only=True)
+    tag = FacetValueSerializer(many=True, read_only=True)
 
 
 class SearchResultSerializer(serializers.Serializer):  # type: ignore[type-arg]
@@ -133,21 +161,49 @@ class SearchResultSerializer(serializers.Serializer):  # type: ignore[type-arg]
     mode = serializers.ChoiceField(choices=[mode.value for mode in Mode], read_only=True)
     degraded = serializers.CharField(read_only=True)
     visible = serializers.BooleanField(read_only=True)
+    similar_words = serializers.ListField(
+        child=serializers.CharField(),
+        read_only=True,
+        help_text="Words that stand nowhere; ones like them were searched too.",
+    )
     results = HitSerializer(source="hits", many=True, read_only=True)
+    facets = FacetsSerializer(read_only=True, allow_null=True)
 
 
 class SearchQuerySerializer(serializers.Serializer):  # type: ignore[type-arg]
-    """A search."""
+    """A search. Lists are given by repeating the parameter."""
 
     q = serializers.CharField(
-        allow_blank=True, trim_whitespace=False, help_text=f"1 to {LONGEST_QUERY} characters."
+        allow_blank=True,
+        trim_whitespace=False,
+        help_text=f"1 to {LONGEST_QUERY} characters. Words in quotes must stand there as they are; "
+        "a word after a minus must not.",
     )
     limit = serializers.IntegerField(required=False, default=10, min_value=1, max_value=MOST_HITS)
     mode = serializers.ChoiceField(
         choices=[mode.value for mode in Mode], required=False, default=Mode.HYBRID.value
     )
     source = serializers.ListField(  # type: ignore[assignment]
-        child=serializers.UUIDField(),
+        child=serializers.UUIDField(), required=False, help_text="Only in these sources."
+    )
+    type = serializers.ListField(
+        child=serializers.ChoiceField(choices=list(KINDS)),
         required=False,
-        help_text="Only in these sources; may be repeated.",
+        help_text="Only files of these kinds.",
+    )
+    author = serializers.ListField(
+        child=serializers.CharField(max_length=200), required=False, help_text="Only by these."
+    )
+    tag = serializers.ListField(
+        child=serializers.CharField(max_length=60), required=False, help_text="With any of these."
+    )
+    after = serializers.DateTimeField(required=False, help_text="Dated at this time or later.")
+    before = serializers.DateTimeField(required=False, help_text="Dated before this time.")
+    recency = serializers.BooleanField(
+        required=False, default=False, help_text="Prefer newer documents among those that fit."
+    )
+    facets = serializers.BooleanField(
+        required=False,
+        default=False,
+        help_text="Count found documents by source, type, author and tag.",
     )

@@ -26,7 +26,7 @@ from retrieval.passages import (
     text_digest,
     visible_chunks,
 )
-from retrieval.search import LONGEST_QUERY
+from retrieval.query import LONGEST_QUERY
 from retrieval.search import search as run_search
 
 MAX_PROJECTION = 24_000

@@ -10,9 +10,9 @@ from accounts.models import Membership, Organization, Role
 from accounts.permissions import Verb
 from agents.models import Agent, LanguageModel
 from agents.services import publish_agent
+from retrieval.documents import upload
 from retrieval.ingest.store import ingest_document
 from retrieval.models import Document, Source
-from retrieval.services import upload
 from tests import factories
 from tests.client import Member
 from tests.providers.server import ModelServer

@@ -38,9 +38,10 @@ from kaizen.demo.shape import DemoAgent, DemoGrant, DemoOrganization, DemoSource
 from kaizen.demo.story import DEMO_PASSWORD, DOCUMENTS, ORGANIZATIONS
 from kaizen.kernel.errors import Conflict
 from kaizen.kernel.tenancy import scope
+from retrieval.documents import set_acl_state, upload
 from retrieval.ingest.store import ingest_document
 from retrieval.models import Document, Source
-from retrieval.services import create_source, set_acl_state, upload
+from retrieval.sources import create_source
 from tasks.models import Task
 from tasks.services import save_task
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any, Literal
 
 MAX_UPLOAD_BYTES = 50 * 1024 * 1024
@@ -22,11 +23,18 @@ FailureCode = Literal[
     "too_large",
     "timed_out",
     "too_large_unpacked",
+    "nested_archive",
 ]
 BlockKind = Literal["heading", "paragraph", "list", "table", "code"]
 TextKind = Literal["markdown", "text", "html", "csv", "email"]
-# "zip" and "ole" are containers: what they hold is found out where they are unpacked.
-FileKind = Literal["markdown", "text", "html", "csv", "email", "pdf", "zip", "ole"]
+# Containers ("zip", "ole", "tar", "gzip"): what they hold is found out where they are unpacked.
+FileKind = Literal[
+    "markdown", "text", "html", "csv", "email", "pdf", "zip", "ole", "tar", "gzip"
+]
+
+
+class ArchiveFound(Exception):
+    """The file holds files: each is to become a document of its own (`ingest.archive`)."""
 
 
 class ParseFailure(Exception):
@@ -40,7 +48,9 @@ class ParseFailure(Exception):
 
 @dataclass(frozen=True, slots=True)
 class ParseLimits:
-    """Bounds on one file. `seconds` is wall time in the parser process."""
+    """Bounds on one file. `seconds` is wall time in the parser process, `max_files` what an archive
+    may hold to be taken apart; `ocr` names the engine that reads pictures of text, if any.
+    """
 
     max_bytes: int = MAX_UPLOAD_BYTES
     max_characters: int = 10_000_000
@@ -49,6 +59,8 @@ class ParseLimits:
     max_entries: int = 10_000
     max_ratio: int = 200
     seconds: float = 30.0
+    max_files: int = 2_000
+    ocr: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +79,10 @@ class Block:
 
 @dataclass(frozen=True, slots=True)
 class Parsed:
-    """A readable document: at least one block, no blank block, every text storable."""
+    """A readable document: at least one block, no blank block, every text storable.
+
+    `author`, `dated_at` and `tags` are what the file says of itself; empty where it says nothing.
+    """
 
     title: str
     language: str
@@ -75,6 +90,9 @@ class Parsed:
     encoding: str | None
     media_type: str
     warnings: tuple[str, ...] = ()
+    author: str = ""
+    dated_at: datetime | None = None
+    tags: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +108,10 @@ class FileToParse:
 
 @dataclass(slots=True)
 class Draft:
-    """What a format reader gives back, before titles, limits and storability are settled."""
+    """What a format reader gives back, before titles, limits and storability are settled.
+
+    `dated` is a date in whatever way the format writes it.
+    """
 
     media_type: str
     blocks: Sequence[Block]
@@ -98,6 +119,9 @@ class Draft:
     encoding: str | None = None
     language: str = ""
     warnings: Sequence[str] = ()
+    author: str = ""
+    dated: str = ""
+    tags: Sequence[str] = ()
 
     def as_json(self) -> dict[str, Any]:
         """The draft as plain lists and strings."""
@@ -108,6 +132,9 @@ class Draft:
             "encoding": self.encoding,
             "language": self.language,
             "warnings": list(self.warnings),
+            "author": self.author,
+            "dated": self.dated,
+            "tags": list(self.tags),
         }
 
     @classmethod
@@ -120,6 +147,9 @@ class Draft:
             encoding=raw["encoding"],
             language=raw["language"],
             warnings=raw["warnings"],
+            author=raw["author"],
+            dated=raw["dated"],
+            tags=raw["tags"],
         )
 
 

@@ -17,7 +17,7 @@ from django.db.models import F
 
 from retrieval.ingest.chunk import Passage
 from retrieval.ingest.embed import Embedder, Vectors
-from retrieval.ingest.lexical import lexical_text
+from retrieval.ingest.lexical import config_of, lexical_text
 from retrieval.ingest.parse import Parsed
 from retrieval.models import Chunk, Document, EmbeddingSpace, Source
 from retrieval.vectors import vector_literal
@@ -33,12 +33,19 @@ INSERT INTO retrieval_vector
 SELECT {_ROW}, %(space)s, n.value::halfvec
 {_FROM} JOIN unnest(%(chunks)s::uuid[], %(values)s::text[]) AS n (id, value) ON n.id = c.id
 """
+# New passages lie in the tail of their organisation until `retrieval.postings` folds them.
 INSERT_LEXEMES = f"""
 INSERT INTO retrieval_lexeme
-    (organization_key, source_key, document_key, chunk_key, inherits, lexemes)
-SELECT {_ROW}, retrieval_lexemes(%(title)s, n.headings, n.value)
+    (organization_key, source_key, document_key, chunk_key, inherits, words, lexemes)
+SELECT {_ROW}, retrieval_word_count(x.lexemes), x.lexemes
 {_FROM} JOIN unnest(%(chunks)s::uuid[], %(headings)s::text[], %(values)s::text[])
     AS n (id, headings, value) ON n.id = c.id
+    CROSS JOIN LATERAL retrieval_lexemes(%(config)s::regconfig, %(title)s, n.headings, n.value)
+    AS x (lexemes)
+"""
+INSERT_CONFIG = """
+INSERT INTO retrieval_text_config (organization_key, config)
+VALUES (%(organization_key)s, %(config)s) ON CONFLICT DO NOTHING
 """
 DELETE_VECTORS = f"""
 DELETE FROM retrieval_vector
@@ -54,8 +61,19 @@ UPDATE retrieval_vector SET inherits = %(inherits)s
 WHERE organization_key = %(organization_key)s
     AND space_key IN ({_SPACES}) AND document_key = %(document)s
 """  # noqa: S608
+# Postings hold which source they are of and whether they follow it: back into the tail with these.
 INHERIT_LEXEMES = """
-UPDATE retrieval_lexeme SET inherits = %(inherits)s
+UPDATE retrieval_lexeme SET inherits = %(inherits)s, segment = NULL
+WHERE organization_key = %(organization_key)s
+    AND document_key = %(document)s
+"""
+MOVE_VECTORS = f"""
+UPDATE retrieval_vector SET source_key = %(source)s
+WHERE organization_key = %(organization_key)s
+    AND space_key IN ({_SPACES}) AND document_key = %(document)s
+"""  # noqa: S608
+MOVE_LEXEMES = """
+UPDATE retrieval_lexeme SET source_key = %(source)s, segment = NULL
 WHERE organization_key = %(organization_key)s
     AND document_key = %(document)s
 """
@@ -97,7 +115,9 @@ def replace_passages(document: Document, ready: Ready) -> None:
     parameters = _parameters(document)
     parameters["space"] = ensure_space(document.organization_id, ready.embedder).key
     parameters["title"] = lexical_text(ready.title)
+    parameters["config"] = config_of(ready.parsed.language)
     with connection.cursor() as cursor:
+        cursor.execute(INSERT_CONFIG, parameters)
         for at in range(0, len(chunks), _BATCH):
             batch = chunks[at : at + _BATCH]
             parameters["chunks"] = [row.id for row in batch]
@@ -127,6 +147,23 @@ def set_inheritance(document: Document) -> None:
     with connection.cursor() as cursor:
         for statement in (INHERIT_VECTORS, INHERIT_LEXEMES):
             cursor.execute(statement, parameters)
+
+
+def move_passages(document: Document, *, source: Source) -> None:
+    """Make the document's rows say that it lies in `source` now; nothing is embedded again.
+
+    Locks both sources' rows until the transaction ends.
+    """
+    parameters = _parameters(document)
+    parameters["source"] = source.key
+    with connection.cursor() as cursor:
+        for statement in (MOVE_VECTORS, MOVE_LEXEMES):
+            cursor.execute(statement, parameters)
+    moved = sorted([(document.source_id, -1), (source.pk, 1)])
+    for source_id, sign in moved:
+        Source.objects.filter(pk=source_id).update(
+            passage_count=F("passage_count") + sign * document.passage_count
+        )
 
 
 def ensure_space(organization_id: UUID, embedder: Embedder) -> EmbeddingSpace:

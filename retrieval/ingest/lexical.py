@@ -1,10 +1,10 @@
 """Text and queries in the one form that PostgreSQL's full text search can work on.
 
-Contract: index `to_tsvector(config, lexical_text(text))` and search with
-`lexical_query_text(query)` given to `websearch_to_tsquery` or `plainto_tsquery` of the same
-config. Both fold width and case (NFKC, lower), keep accents, turn every mark beyond ASCII into a
-space and write runs of scripts without spaces between words (Han, kana, Hangul, Thai, Lao, Khmer,
-Burmese) as overlapping pairs: 今月の → 今月 月の. Never shown to anyone.
+Contract: index `lexical_text(text)` under the text's `config_of(language)` and look up the words
+of `lexical_query_text(query)` under each config in use. Both fold width and case (NFKC, lower),
+keep accents, turn every mark beyond ASCII into a space and write runs of scripts without spaces
+between words (Han, kana, Hangul, Thai, Lao, Khmer, Burmese) as overlapping pairs: 今月の → 今月
+月の. A code such as INV-4471 is kept in its parts and, beside them, in one piece. Never shown to anyone.
 """
 
 from __future__ import annotations
@@ -25,6 +25,35 @@ _RUN = re.compile(
 _INSIDE_WORDS = re.compile(
     "[\u00ad\u034f\u061c\u180b-\u180e\u200c-\u200f\u202a-\u202e\u2060-\u206f\ufe00-\ufe0f]"
 )
+# Letters and digits joined by marks; with a digit among them, it is a code, also looked for whole.
+_CODE = re.compile(r"(?<![\w])[a-z0-9]+(?:[-_/.:#][a-z0-9]+)+(?![\w])", re.ASCII)
+_LONGEST_CODE = 60
+_MARKED_LETTER = re.compile(r"(?<![\w])([a-z])(\+\+|#)(?![\w])")
+_SPELT_OUT = {"++": "plusplus", "#": "sharp"}
+# PostgreSQL's stemmers; a language without one is looked up as it is written.
+_CONFIGS = {
+    "ar": "arabic",
+    "da": "danish",
+    "de": "german",
+    "el": "greek",
+    "en": "english",
+    "es": "spanish",
+    "fi": "finnish",
+    "fr": "french",
+    "hi": "hindi",
+    "hu": "hungarian",
+    "id": "indonesian",
+    "it": "italian",
+    "nl": "dutch",
+    "no": "norwegian",
+    "nb": "norwegian",
+    "nn": "norwegian",
+    "pt": "portuguese",
+    "ro": "romanian",
+    "ru": "russian",
+    "sv": "swedish",
+    "tr": "turkish",
+}
 _LONG_WORD = re.compile(rf"\S{{{LONGEST_WORD_BYTES // 4},}}")
 
 
@@ -35,25 +64,45 @@ def lexical_text(text: str) -> str:
     a query of one character finds them too.
     """
     folded = _fold(text)
+    extras = _codes(folded)
     if not _RUN.search(folded):
-        return _cut_long_words(folded)
-    singles = sorted({char for run in _RUN.findall(folded) if len(run) > 1 for char in run})
-    return f"{_cut_long_words(_RUN.sub(_pairs, folded))} {' '.join(singles)}"
+        return _cut_long_words(" ".join([folded, *extras]))
+    extras += sorted({char for run in _RUN.findall(folded) if len(run) > 1 for char in run})
+    return f"{_cut_long_words(_RUN.sub(_pairs, folded))} {' '.join(extras)}"
 
 
-def lexical_query_text(query: str) -> str:
-    """What is given to the query parser for words that a person typed; ASCII operators stay as
-    they are."""
+def lexical_query_text(query: str, *, joined: bool = True) -> str:
+    """What is looked up for words that a person typed; `joined` adds the codes in one piece."""
     folded = _fold(query)
-    return _cut_long_words(_RUN.sub(_pairs, folded))
+    extras = _codes(folded) if joined else []
+    return _cut_long_words(" ".join([_RUN.sub(_pairs, folded), *extras]))
+
+
+def config_of(language: str) -> str:
+    """The text search configuration for a language code; `simple` where there is no stemmer."""
+    return _CONFIGS.get(language[:2].lower(), "simple") if language else "english"
+
+
+def _codes(folded: str) -> list[str]:
+    """The codes in a text, each in one piece, once."""
+    found = dict.fromkeys(
+        re.sub(r"[^a-z0-9]", "", match)
+        for match in _CODE.findall(folded)
+        if len(match) <= _LONGEST_CODE and any(char.isdigit() for char in match)
+    )
+    return list(found)
 
 
 def _fold(text: str) -> str:
     text = text.replace("\x00", " ")
     if text.isascii():
-        return text.lower()
+        return _MARKED_LETTER.sub(_spell_out, text.lower())
     folded = _INSIDE_WORDS.sub("", unicodedata.normalize("NFKC", text).lower())
-    return folded.translate(_LETTERS)
+    return _MARKED_LETTER.sub(_spell_out, folded.translate(_LETTERS))
+
+
+def _spell_out(match: re.Match[str]) -> str:
+    return match[1] + _SPELT_OUT[match[2]]
 
 
 class _Letters(dict[int, int]):

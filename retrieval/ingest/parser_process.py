@@ -3,7 +3,9 @@ on its output.
 
 Started as `python -m retrieval.ingest.parser_process MEMORY_BYTES` by `parser_pool`, with an empty
 environment. No Django, no network, no file writes. A frame is a length (4 bytes, big-endian) and
-that many bytes; a request is a JSON frame and a frame of file bytes, an answer is one JSON frame.
+that many bytes; a request is a JSON frame and a frame of file bytes. The answer is one JSON frame;
+to unpack an archive, one for each entry (with a frame of bytes after each that was taken) and one
+at the end.
 """
 
 from __future__ import annotations
@@ -15,23 +17,33 @@ import resource
 import signal
 import struct
 import sys
+from collections.abc import Iterator
 from importlib import import_module
 from typing import Any, BinaryIO
 
-from retrieval.ingest.contract import Draft, FileToParse, ParseFailure, ParseLimits
+from retrieval.ingest.archive import Entry, unpack
+from retrieval.ingest.contract import (
+    ArchiveFound,
+    Draft,
+    FileToParse,
+    ParseFailure,
+    ParseLimits,
+)
 
 LENGTH = struct.Struct(">I")
 _PR_SET_PDEATHSIG = 1
-# Reader per kind: module under `formats` and function in it.
+# Reader per kind: module beside this one and function in it.
 _READERS = {
-    "markdown": ("markdown", "read"),
-    "text": ("text", "read"),
-    "html": ("html", "read"),
-    "csv": ("csv", "read"),
-    "email": ("email", "read"),
-    "pdf": ("pdf", "read"),
-    "zip": ("office", "read_zip"),
-    "ole": ("office", "read_ole"),
+    "markdown": ("formats.markdown", "read"),
+    "text": ("formats.text", "read"),
+    "html": ("formats.html", "read"),
+    "csv": ("formats.csv", "read"),
+    "email": ("formats.email", "read"),
+    "pdf": ("formats.pdf", "read"),
+    "zip": ("formats.office", "read_zip"),
+    "ole": ("formats.office", "read_ole"),
+    "tar": ("archive", "read_tar"),
+    "gzip": ("archive", "read_gzip"),
 }
 
 
@@ -39,10 +51,11 @@ def read_file(file: FileToParse) -> Draft:
     """Run the reader for this kind of file, here and now.
 
     Raises:
+        ArchiveFound: it holds files, which are documents of their own.
         ParseFailure: the file gives no document.
     """
     module_name, function = _READERS[file.kind]
-    module = import_module(f"retrieval.ingest.formats.{module_name}")
+    module = import_module(f"retrieval.ingest.{module_name}")
     draft: Draft = getattr(module, function)(file)
     return draft
 
@@ -60,24 +73,39 @@ def main() -> int:
         data = _read_frame(requests)
         if data is None:
             break
-        answer = _answer(json.loads(header), data)
-        answers.write(LENGTH.pack(len(answer)) + answer)
-        answers.flush()
+        for answer in _answers(json.loads(header), data):
+            answers.write(LENGTH.pack(len(answer)) + answer)
+            answers.flush()
     return 0
 
 
-def _answer(request: dict[str, Any], data: bytes) -> bytes:
+def _answers(request: dict[str, Any], data: bytes) -> Iterator[bytes]:
     limits = ParseLimits(**request["limits"])
     _allow_cpu_seconds(limits.seconds)
     file = FileToParse(data, request["kind"], request["name"], request["charset"], limits)
     try:
-        return json.dumps({"draft": read_file(file).as_json()}).encode()
+        if request["unpack"]:
+            yield from _unpacked(file)
+            yield json.dumps({"end": True}).encode()
+        else:
+            yield json.dumps({"draft": read_file(file).as_json()}).encode()
+    except ArchiveFound:
+        yield json.dumps({"archive": True}).encode()
     except ParseFailure as failure:
-        return json.dumps({"failure": [failure.code, failure.message]}).encode()
+        yield json.dumps({"failure": [failure.code, failure.message]}).encode()
     except MemoryError:
         # The parent replaces this process: what is left of its memory can't be trusted to be
         # enough.
-        return json.dumps({"breach": "memory"}).encode()
+        yield json.dumps({"breach": "memory"}).encode()
+
+
+def _unpacked(file: FileToParse) -> Iterator[bytes]:
+    for found in unpack(file):
+        if isinstance(found, Entry):
+            yield json.dumps({"entry": found.path}).encode()
+            yield found.data
+        else:
+            yield json.dumps({"refused": [found.path, found.reason]}).encode()
 
 
 def _die_with(parent: int) -> None:

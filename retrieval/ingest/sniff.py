@@ -43,6 +43,10 @@ _BINARY_ENDINGS = {
     ".doc": "a Word document",
     ".ppt": "a PowerPoint file",
     ".xls": "an Excel workbook",
+    ".zip": "an archive",
+    ".tar": "an archive",
+    ".tgz": "an archive",
+    ".gz": "a compressed file",
 }
 _KNOWN_BINARIES: tuple[tuple[bytes, str], ...] = (
     (b"\x89PNG\r\n\x1a\n", "a PNG image"),
@@ -55,7 +59,6 @@ _KNOWN_BINARIES: tuple[tuple[bytes, str], ...] = (
     (b"ID3", "a sound"),
     (b"OggS", "a sound or film"),
     (b"\x1aE\xdf\xa3", "a film"),
-    (b"\x1f\x8b", "a compressed file"),
     (b"BZh", "a compressed file"),
     (b"\xfd7zXZ", "a compressed file"),
     (b"7z\xbc\xaf\x27\x1c", "a 7-Zip archive"),
@@ -68,7 +71,8 @@ _KNOWN_BINARIES: tuple[tuple[bytes, str], ...] = (
 # Short marks that a text may begin with too.
 _WEAK_MARKS = {b"BM", b"MZ", b"GIF8", b"RIFF", b"ID3", b"BZh", b"OggS", b"II*\x00"}
 READABLE = (
-    "Markdown, plain text, HTML, PDF, DOCX, PPTX, XLSX, CSV and e-mail (EML) files can be read"
+    "Markdown, plain text, HTML, PDF, DOCX, PPTX, XLSX, CSV and e-mail (EML) files can be read, "
+    "also in ZIP and TAR archives"
 )
 
 _HTML_START = re.compile(
@@ -126,11 +130,25 @@ def _find_container(data: bytes) -> FileKind | None:
         return "zip"
     if data.startswith(b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"):
         return "ole"
+    if data.startswith(b"\x1f\x8b\x08"):
+        return "gzip"
+    if looks_like_tar(data):
+        return "tar"
     # The mark of a PDF may stand after some bytes of a mail system or a printer.
     start = data[:1024]
     if data.startswith(b"%PDF-") or (b"%PDF-" in start and looks_binary(data)):
         return "pdf"
     return None
+
+
+def looks_like_tar(data: bytes) -> bool:
+    """Whether the first block is the header of a tar file: its checksum says so."""
+    head = data[:512]
+    try:
+        stated = int(head[148:156].strip(b" \x00") or b"x", 8)
+    except ValueError:
+        return False
+    return len(head) == 512 and stated == sum(head[:148]) + 8 * 32 + sum(head[156:])
 
 
 def _find_binary(data: bytes) -> str | None:

@@ -81,6 +81,19 @@ class Migration(migrations.Migration):
                 ("file_name", models.CharField(max_length=255)),
                 ("path", models.CharField(blank=True, max_length=1000)),
                 ("external_id", models.CharField(max_length=1000)),
+                ("revision", models.CharField(blank=True, editable=False, max_length=200)),
+                ("url", models.CharField(blank=True, max_length=2000)),
+                ("author", models.CharField(blank=True, max_length=200)),
+                (
+                    "tags",
+                    django.contrib.postgres.fields.ArrayField(
+                        base_field=models.CharField(max_length=60),
+                        blank=True,
+                        default=list,
+                        size=None,
+                    ),
+                ),
+                ("dated_at", models.DateTimeField(blank=True, null=True)),
                 (
                     "acl_state",
                     models.CharField(
@@ -431,6 +444,7 @@ class Migration(migrations.Migration):
                 ("page", models.PositiveIntegerField(null=True)),
                 ("kind", models.CharField(max_length=16)),
                 ("token_count", models.PositiveIntegerField()),
+                ("digest", models.CharField(default="", editable=False, max_length=32)),
                 (
                     "organization",
                     models.ForeignKey(
@@ -463,6 +477,9 @@ class Migration(migrations.Migration):
                     models.UniqueConstraint(
                         fields=("organization", "version", "ordinal"), name="chunk_ordinal_once"
                     )
+                ],
+                "indexes": [
+                    models.Index(fields=["organization", "digest"], name="chunk_digest"),
                 ],
             },
         ),
@@ -558,6 +575,7 @@ class Migration(migrations.Migration):
                 ("description", models.TextField(blank=True)),
                 ("passage_count", models.PositiveIntegerField(default=0, editable=False)),
                 ("archived_at", models.DateTimeField(blank=True, editable=False, null=True)),
+                ("acl_unknown_since", models.DateTimeField(blank=True, editable=False, null=True)),
                 (
                     "created_at",
                     models.DateTimeField(default=kaizen.kernel.clock.now, editable=False),

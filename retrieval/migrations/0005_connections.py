@@ -4,5 +4,5 @@ from django.db import migrations
 
 
 class Migration(migrations.Migration):
-    dependencies = [("retrieval", "0004_details")]
+    dependencies = [("retrieval", "0003_relation")]
     operations = []

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from retrieval.models.connections import Connection, SyncItem, SyncRun, WaitingReader
 from retrieval.models.grants import (
     DocumentTeamGrant,
     DocumentUserGrant,
@@ -14,6 +15,7 @@ from retrieval.models.spaces import EmbeddingSpace
 __all__ = [
     "Blob",
     "Chunk",
+    "Connection",
     "Document",
     "DocumentTeamGrant",
     "DocumentUserGrant",
@@ -22,4 +24,7 @@ __all__ = [
     "Source",
     "SourceTeamGrant",
     "SourceUserGrant",
+    "SyncItem",
+    "SyncRun",
+    "WaitingReader",
 ]

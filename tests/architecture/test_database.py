@@ -161,6 +161,10 @@ def test_the_app_role_owns_nothing_and_can_make_nothing() -> None:
     assert may == [(False,) * 6]
 
 
+# Names no object, and a SET clause would keep it from being inlined into millions of rows.
+JUST_ARITHMETIC = {"retrieval_impact"}
+
+
 def test_every_function_of_ours_runs_as_its_caller_with_a_fixed_search_path() -> None:
     found = rows(
         "SELECT p.proname, p.prosecdef, p.proconfig FROM pg_proc p "
@@ -170,6 +174,8 @@ def test_every_function_of_ours_runs_as_its_caller_with_a_fixed_search_path() ->
     assert {"accounts_principals", "kaizen_refuse_change"} <= {name for name, _, _ in found}
     for name, definer, settings in found:
         assert definer is False, name
+        if name in JUST_ARITHMETIC:
+            continue
         assert any(setting.startswith("search_path=") for setting in settings or ()), name
 
 

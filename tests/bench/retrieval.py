@@ -17,6 +17,7 @@ from accounts.authority import Authority
 from accounts.models import Role
 from accounts.permissions import Verb
 from retrieval.acl import caller
+from retrieval.documents import upload
 from retrieval.ingest.chunk import chunk, embedding_text
 from retrieval.ingest.embed import local_embedder
 from retrieval.ingest.index import INSERT_LEXEMES, INSERT_VECTORS, ensure_space
@@ -24,7 +25,6 @@ from retrieval.ingest.parse import parse
 from retrieval.ingest.store import ingest_document
 from retrieval.models import Blob, Chunk, Document, DocumentVersion, Source
 from retrieval.search import DEPTH, EXACT_UP_TO, FUSION, PER_DOCUMENT, STATEMENT
-from retrieval.services import upload
 from retrieval.vectors import vector_literal
 from tests import factories
 

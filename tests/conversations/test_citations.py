@@ -15,7 +15,7 @@ from conversations.citations import (
     cover_taken,
     resolve,
 )
-from retrieval.services import delete_document
+from retrieval.documents import delete_document
 from tests import factories
 from tests.conversations.worlds import MOVING, answer, first_cite, make_world
 

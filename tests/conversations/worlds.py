@@ -25,9 +25,9 @@ from conversations.gate import Gate
 from conversations.leases import Lease
 from conversations.models import Conversation, JournalEvent, Run
 from conversations.turns import Turn
+from retrieval.documents import upload
 from retrieval.ingest.store import ingest_document
 from retrieval.models import Document, Source
-from retrieval.services import upload
 from tests import factories
 
 MOVING = (

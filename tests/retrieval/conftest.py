@@ -11,9 +11,9 @@ import pytest
 from accounts.authority import Authority
 from accounts.models import Membership, Organization, Role
 from accounts.permissions import Verb
+from retrieval.documents import upload
 from retrieval.ingest.store import Ended, ingest_document
 from retrieval.models import Document, Source
-from retrieval.services import upload
 from tests import factories
 
 

@@ -16,9 +16,9 @@ from accounts.models import Membership
 from accounts.permissions import Verb
 from accounts.services import create_key
 from kaizen.kernel.clock import now
+from retrieval.documents import upload
 from retrieval.ingest.store import ingest_document
 from retrieval.models import Blob, Chunk, Document
-from retrieval.services import upload
 from tests import factories
 from tests.retrieval.conftest import Library
 from tests.retrieval.test_search import CASE_QUERIES
@@ -90,7 +90,7 @@ def test_a_file_travels_from_upload_to_answer(library: Library, owner: Caller) -
     assert hit["document"] == body["id"]
     assert set(hit) == {
         "passage", "document", "version", "source", "source_name", "title", "path", "heading_path",
-        "page", "text", "updated_at", "score", "lexical_rank", "vector_rank", "marks",
+        "page", "text", "url", "type", "author", "tags", "updated_at", "dated_at", "score", "lexical_rank", "vector_rank", "marks",
     }  # fmt: skip
     passage = owner.get(f"api/v1/passages/{hit['passage']}/").json()
     assert passage["text"] == hit["text"] == "The zebrafish-881 plan is simple."

@@ -11,8 +11,8 @@ from django.core.management import CommandError, call_command
 from accounts.models import Organization, Role
 from accounts.permissions import Verb
 from retrieval.acl import visible_documents, visible_sources
+from retrieval.documents import upload
 from retrieval.models import Document, DocumentVersion, Source
-from retrieval.services import upload
 from tests import factories
 from tests.retrieval.conftest import Library
 

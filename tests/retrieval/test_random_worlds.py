@@ -22,8 +22,9 @@ from accounts.permissions import (
 )
 from kaizen.kernel.clock import now
 from retrieval.acl import visible_documents
-from retrieval.ingest.index import set_inheritance
+from retrieval.ingest.index import remove_passages, set_inheritance
 from retrieval.models import Document, Source
+from retrieval.postings import fold_organization
 from retrieval.search import search
 from tests import factories
 from tests.retrieval.worlds import WORD, RememberingEmbedder, Rules, index_document
@@ -111,6 +112,18 @@ class World:
         source.project = self.dice.choice([None, *self.projects])
         source.save(update_fields=["project"])
 
+    def fold(self) -> None:
+        """Postings are folded, wholly or for now not at all."""
+        fold_organization(self.organization.key)
+
+    def replace(self) -> None:
+        """A document goes away and another comes."""
+        place = self.dice.randrange(12)
+        document = self.documents[place]
+        remove_passages(document)
+        Document.objects.filter(pk=document.pk).update(deleted_at=now(), passage_count=0)
+        self.documents[place] = self._make_document(self.dice.choice(self.sources))
+
     def join_or_leave(self) -> None:
         """A member enters or leaves a team."""
         team, member = self.dice.choice(self.teams), self.dice.choice(self.members[:5])
@@ -131,6 +144,9 @@ class World:
             self.archive,
             self.move,
             self.join_or_leave,
+            self.fold,
+            self.fold,
+            self.replace,
         ]
         self.dice.choice(changes)()
 

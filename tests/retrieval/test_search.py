@@ -12,10 +12,11 @@ from accounts.authority import Authority
 from accounts.permissions import Verb
 from audit.models import AuditEvent, AuditPersonal
 from kaizen.kernel.errors import Invalid, Unavailable
+from retrieval.documents import delete_document, set_acl_state
 from retrieval.ingest.embed import LocalEmbedder, Vectors
 from retrieval.models import Source
+from retrieval.query import Filters
 from retrieval.search import Mode, query_digest, search
-from retrieval.services import delete_document, set_acl_state
 from tests import factories
 from tests.retrieval.conftest import Library
 from tests.retrieval.worlds import WORD, index_document
@@ -116,7 +117,7 @@ def test_without_the_embedder_words_are_searched_and_it_is_said(library: Library
 
 def test_many_passages_of_one_document_do_not_push_others_out(library: Library) -> None:
     long = index_document(library.source, title="Long", passages=8)
-    short = index_document(library.source, title="Short")
+    short = index_document(library.source, title="Short", of="island")
     hits = search(library.as_owner, query=f"{WORD} keeper", limit=4).hits
     assert [hit.document_id for hit in hits].count(long.pk) == 3
     assert short.pk in {hit.document_id for hit in hits}
@@ -137,7 +138,7 @@ def test_a_search_can_be_narrowed_to_sources(library: Library) -> None:
     index_document(hidden, title="Hidden")
     for sources, titles in (([other], {"There"}), ([hidden], set()), ([hidden, other], {"There"})):
         ids = [source.pk for source in sources]
-        hits = search(library.as_owner, query=WORD, source_ids=ids).hits
+        hits = search(library.as_owner, query=WORD, filters=Filters(source_ids=tuple(ids))).hits
         assert {hit.title for hit in hits} == titles
 
 
@@ -185,12 +186,17 @@ def test_a_search_is_audited_with_its_text_kept_beside(library: Library) -> None
     event = AuditEvent.objects.get(
         organization_id=library.organization.pk, action="retrieval.searched"
     )
+    milliseconds = event.data.pop("milliseconds")
     assert event.data == {
         "query_digest": query_digest("holiday"),
         "hits": 2,
         "mode": "hybrid",
         "plan": "exact",
+        "visible": 2,
+        "scanned": 2,
+        "capped": False,
     }
+    assert milliseconds > 0
     assert AuditPersonal.objects.get(event_id=event.id).data == {"query": "holiday"}
     assert "holiday" not in str(event.data)
 

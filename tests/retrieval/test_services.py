@@ -15,18 +15,10 @@ from audit.models import AuditEvent
 from kaizen.kernel.errors import Conflict, Denied, Invalid, Missing, TooLarge
 from retrieval.acl import get_document, get_source, visible_documents
 from retrieval.blobs import purge_document
+from retrieval.documents import delete_document, open_blob, retry_document, set_acl_state, upload
 from retrieval.ingest.store import ingest_document
 from retrieval.models import Blob, Chunk, Document, DocumentVersion, Source
-from retrieval.services import (
-    archive_source,
-    create_source,
-    delete_document,
-    open_blob,
-    retry_document,
-    set_acl_state,
-    update_source,
-    upload,
-)
+from retrieval.sources import archive_source, create_source, update_source
 from tests import factories
 from tests.retrieval.conftest import Library
 

@@ -10,12 +10,12 @@ import pytest
 from django.db import connections
 
 from kaizen.kernel.clock import now
+from retrieval.documents import delete_document, retry_document, upload
 from retrieval.ingest.embed import LocalEmbedder, Vectors, local_embedder
 from retrieval.ingest.store import Ended, ingest_document
 from retrieval.jobs import find_lost, find_unpurged, sweep
 from retrieval.models import Chunk, Document, EmbeddingSpace
 from retrieval.search import Mode, search
-from retrieval.services import delete_document, retry_document, upload
 from tests.retrieval.conftest import Library, make_library
 from tests.retrieval.test_services import index_rows
 

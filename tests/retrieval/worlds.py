@@ -69,7 +69,12 @@ class RememberingEmbedder:
 
 
 def index_document(
-    source: Source, *, title: str, acl_state: str = Document.AclState.INHERIT, passages: int = 1
+    source: Source,
+    *,
+    title: str,
+    acl_state: str = Document.AclState.INHERIT,
+    passages: int = 1,
+    of: str = "page",
 ) -> Document:
     """A document with one version whose passages hold WORD, written by the product's own index
     writer.
@@ -91,7 +96,7 @@ def index_document(
     version = DocumentVersion.objects.create(
         organization=organization, document=document, number=1, blob=blob, file_name=f"{title}.md"
     )
-    texts = [f"The {WORD} keeper of page {number}." for number in range(passages)]
+    texts = [f"The {WORD} keeper of {of} {number}." for number in range(passages)]
     embedder = RememberingEmbedder()
     replace_passages(
         document,

@@ -23,9 +23,9 @@ from conversations import leases, turns
 from conversations.gate import Gate
 from conversations.models import Conversation, Run
 from kaizen.kernel.clock import now
+from retrieval.documents import upload
 from retrieval.ingest.store import ingest_document
 from retrieval.models import Chunk, Document, Source
-from retrieval.services import upload
 from tasks.models import Occurrence, Task
 from tasks.services import save_task
 from tests import factories

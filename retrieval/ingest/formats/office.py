@@ -4,16 +4,24 @@ from __future__ import annotations
 
 from importlib import import_module
 
-from retrieval.ingest.contract import Draft, FileToParse, ParseFailure
-from retrieval.ingest.formats.package import check_xml_parts, find_office_kind, open_package
+from retrieval.ingest.contract import ArchiveFound, Draft, FileToParse, ParseFailure
+from retrieval.ingest.formats.package import (
+    check_xml_parts,
+    find_office_kind,
+    is_archive,
+    open_package,
+)
 
 
 def read_zip(file: FileToParse) -> Draft:
     """The document in an office package.
 
     Raises:
+        ArchiveFound: it is a plain archive of files.
         ParseFailure: too_large_unpacked, encrypted, unsupported, corrupt.
     """
+    if is_archive(file.data, file.limits):
+        raise ArchiveFound
     with open_package(file.data, file.limits) as package:
         kind, main_part = find_office_kind(package)
         check_xml_parts(package)

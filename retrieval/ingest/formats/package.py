@@ -43,6 +43,11 @@ _DAMAGES = (
     NotImplementedError,
     ValueError,
 )
+# Files that make a zip file something else than an archive: office, OpenDocument and EPUB, programs.
+_PACKAGE_MARKS = frozenset(
+    {"[Content_Types].xml", "mimetype", "META-INF/MANIFEST.MF", "AndroidManifest.xml"}
+)
+_OTHER_PACKAGE = "This file is a package of a kind that can't be read."
 _UNPACKED = "This file is too large when unpacked, far beyond its size on disk. It wasn't read."
 _DAMAGED = "This file is damaged: its archive can't be read."
 
@@ -55,11 +60,25 @@ def open_package(data: bytes, limits: ParseLimits) -> Iterator[zipfile.ZipFile]:
         ParseFailure: too_large_unpacked, encrypted, corrupt (also when reading inside the block
         fails).
     """
-    _check_directory_size(data, limits)
+    check_directory_size(data, limits)
     try:
         with zipfile.ZipFile(io.BytesIO(data)) as package:
             _check_sizes(package, limits)
             yield package
+    except _DAMAGES as error:
+        raise ParseFailure("corrupt", _DAMAGED) from error
+
+
+def is_archive(data: bytes, limits: ParseLimits) -> bool:
+    """Whether a zip file is a plain archive of files, not a package that some program writes.
+
+    Raises:
+        ParseFailure: corrupt, too_large_unpacked (by its directory alone).
+    """
+    check_directory_size(data, limits)
+    try:
+        with zipfile.ZipFile(io.BytesIO(data)) as package:
+            return not _PACKAGE_MARKS.intersection(package.namelist())
     except _DAMAGES as error:
         raise ParseFailure("corrupt", _DAMAGED) from error
 
@@ -73,9 +92,7 @@ def find_office_kind(package: zipfile.ZipFile) -> tuple[OfficeKind, str]:
     try:
         types = parse_xml(package.read("[Content_Types].xml"))
     except KeyError as error:
-        raise ParseFailure(
-            "unsupported", "This is an archive. Unpack it and upload the files inside."
-        ) from error
+        raise ParseFailure("unsupported", _OTHER_PACKAGE) from error
     for override in types.iter("{*}Override"):
         content_type = override.get("ContentType") or ""
         for ending, kind in _MAIN_PARTS:
@@ -144,7 +161,7 @@ def _check_prologue(chunks: Iterator[bytes] | list[bytes]) -> None:
         return
 
 
-def _check_directory_size(data: bytes, limits: ParseLimits) -> None:
+def check_directory_size(data: bytes, limits: ParseLimits) -> None:
     """Look at the counts in the archive's last record before building a list of its entries."""
     at = data.rfind(_END_OF_DIRECTORY, max(0, len(data) - 66_000))
     if at < 0 or len(data) < at + 22:

@@ -30,9 +30,10 @@ from accounts.sharing import grant
 from kaizen.kernel.errors import KaizenError
 from kaizen.kernel.tenancy import scope
 from retrieval.acl import visible_sources
+from retrieval.documents import delete_document, upload
 from retrieval.ingest.store import Ended, Ingested, ingest_document
 from retrieval.models import Document, Source
-from retrieval.services import create_source, delete_document, upload
+from retrieval.sources import create_source
 
 ENDINGS = frozenset(
     [
