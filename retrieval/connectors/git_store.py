@@ -122,7 +122,7 @@ class GitStore:
             ):
                 shutil.rmtree(self._path)
             self._repo = self._open()
-            with self._marked():
+            with self.guarded():
                 tip = self._fetch(self._repo)
             _remove_unused(self._home, but=self._path)
         except ConnectorError:
@@ -133,7 +133,7 @@ class GitStore:
 
     def find_commit(self, name: bytes) -> Commit | None:
         """A commit of the local copy, None where it isn't there."""
-        with self._marked():
+        with self.guarded():
             try:
                 found = self.objects[ObjectID(name)]
             except KeyError:
@@ -143,7 +143,7 @@ class GitStore:
     def find_size(self, blob: bytes) -> int | None:
         """The size of an object of the local copy, None where it isn't there."""
         folder = self._path / "objects" / "pack"
-        with self._marked():
+        with self.guarded():
             for pack in self.objects.packs:
                 try:
                     offset = pack.index.object_offset(ObjectID(blob))
@@ -154,7 +154,7 @@ class GitStore:
 
     def find_bytes(self, blob: bytes) -> bytes | None:
         """The bytes of a file, None where it isn't there."""
-        with self._marked():
+        with self.guarded():
             try:
                 return self.objects.get_raw(ObjectID(blob))[1]
             except KeyError:
@@ -167,6 +167,17 @@ class GitStore:
             self._hold(fcntl.LOCK_SH)
             self._repo = self._open()
         return self._repo.object_store
+
+    @contextmanager
+    def guarded(self) -> Iterator[None]:
+        """Note damage that is met, so that the next load begins with an empty copy."""
+        try:
+            with readable():
+                yield
+        except Damaged:
+            with suppress(OSError):
+                (self._path / _DAMAGED).touch()
+            raise
 
     def close(self) -> None:
         """Let others change the local copy."""
@@ -262,17 +273,6 @@ class GitStore:
                 self.close()
                 raise ConnectorError("Another worker is loading this repository.", retry_after=60)
             time.sleep(0.1)
-
-    @contextmanager
-    def _marked(self) -> Iterator[None]:
-        """Note damage that is met, so that the next load begins with an empty copy."""
-        try:
-            with readable():
-                yield
-        except Damaged:
-            with suppress(OSError):
-                (self._path / _DAMAGED).touch()
-            raise
 
 
 class Damaged(ConnectorError):

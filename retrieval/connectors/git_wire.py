@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator, Mapping
 from urllib.parse import SplitResult, urljoin, urlsplit
 
 from dulwich.client import AbstractHttpGitClient
+from dulwich.refs import Ref
 
 from kaizen.kernel.wire import Deadline, Wire
 from retrieval.connectors.contract import ConnectorError
@@ -59,8 +60,7 @@ class GitTransport(AbstractHttpGitClient):
     def __init__(
         self, url: str, *, user: str, token: str, max_bytes: int, max_seconds: float
     ) -> None:
-        # Thin packs lean on objects that a filtered copy may not have.
-        super().__init__(url, thin_packs=False, quiet=True)
+        super().__init__(url, quiet=True)
         self._fetch_capabilities.discard(b"packfile-uris")
         self._origin = _read_origin(urlsplit(url))
         self._credentials = ""
@@ -73,6 +73,14 @@ class GitTransport(AbstractHttpGitClient):
     @staticmethod
     def _warn_filter_objects() -> None:
         """Servers that can't leave out large files send them; nothing needs to be said."""
+
+    def _negotiate_upload_pack_capabilities(
+        self, server_capabilities: set[bytes]
+    ) -> tuple[set[bytes], dict[Ref, Ref], bytes | None]:
+        if self.protocol_version == 2:
+            # A thin pack leans on objects that a filtered copy may not have.
+            self._fetch_capabilities.discard(b"thin-pack")
+        return super()._negotiate_upload_pack_capabilities(server_capabilities)
 
     def _get_url(self, path: str | bytes) -> str:
         return self._base_url

@@ -1,6 +1,6 @@
 """Search by words: what a word is, BM25 over postings blocked by source, and how postings are written.
 
-BM25 after Robertson and Zaragoza, "The Probabilistic Relevance Framework: BM25 and Beyond" (2009), k1 1.2, b 0.75.
+BM25 after Robertson and Zaragoza, "The Probabilistic Relevance Framework: BM25 and Beyond" (2009), k1 1.5, b 0.75.
 A term's frequency counts a title's and a heading's occurrences more than once. Its rarity is counted over the
 organisation, never across; no score leaves the database. What a caller may see is decided before a row is a
 candidate: a grant on a source takes its blocks whole, a grant on a document is looked for inside blocks.
@@ -31,7 +31,7 @@ LANGUAGE sql IMMUTABLE SECURITY INVOKER SET search_path = public AS $$
 $$;
 CREATE FUNCTION retrieval_impact(p_positions smallint[], p_weights text[], p_words integer, p_average double precision)
 RETURNS integer LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
-    SELECT least(2047, round(1980 / (1 + 1.2 * (0.25 + 0.75 * p_words / p_average)
+    SELECT least(2047, round(2000 / (1 + 1.5 * (0.25 + 0.75 * p_words / p_average)
         / (cardinality(p_positions)
            + CASE WHEN 'A' = ANY (p_weights) THEN 1 ELSE 0 END
            + CASE WHEN 'B' = ANY (p_weights) THEN 1 ELSE 0 END))))::integer

@@ -13,7 +13,7 @@ from django.db import models
 from django.utils.translation import gettext_lazy as _
 
 from kaizen.kernel.clock import now
-from kaizen.kernel.models import OrganizationModel
+from kaizen.kernel.models import ExactJSONField, OrganizationModel
 from kaizen.kernel.secrets import EncryptedTextField
 from retrieval.models.library import Document, Source
 
@@ -31,7 +31,7 @@ class Connection(OrganizationModel):
 
     source = models.ForeignKey(Source, on_delete=models.PROTECT, related_name="+")
     connector = models.CharField(max_length=40, editable=False)
-    config = models.JSONField(default=dict, editable=False)
+    config = ExactJSONField(default=dict, editable=False)
     # JSON of the configuration's secret fields.
     secrets = EncryptedTextField(blank=True, editable=False)
     interval_minutes = models.PositiveIntegerField(
@@ -130,7 +130,7 @@ class SyncItem(OrganizationModel):
     first_pass = models.PositiveIntegerField()
     last_pass = models.PositiveIntegerField()
     # The item as it was named, kept while fetching it fails: nobody may name it a second time.
-    waiting = models.JSONField(null=True)
+    waiting = ExactJSONField(null=True)
     error = models.CharField(max_length=LONGEST_MESSAGE, blank=True)
     failures = models.PositiveIntegerField(default=0)
     retry_at = models.DateTimeField(null=True)
@@ -148,7 +148,6 @@ class SyncItem(OrganizationModel):
                 condition=models.Q(failures__gt=0),
                 name="sync_item_failed",
             ),
-            models.Index(fields=["document"], name="sync_item_document"),
         ]
 
     def __str__(self) -> str:

@@ -8,6 +8,7 @@ import ssl
 import time
 from collections.abc import Iterator
 from datetime import timedelta
+from ipaddress import ip_address
 from pathlib import Path
 from typing import Any
 
@@ -243,7 +244,7 @@ def test_an_address_is_read_in_one_spelling(written: str, read: str | None) -> N
 def test_hosts_have_one_spelling() -> None:
     assert canonical_host("ExAmple.ORG.") == "example.org"
     assert canonical_host("１２７。0。0。1") == "127.0.0.1"
-    assert not is_public(__import__("ipaddress").ip_address("192.0.0.8"))
+    assert not is_public(ip_address("192.0.0.8"))
 
 
 # --- requests and redirects

@@ -80,7 +80,7 @@ def test_the_order_is_that_of_bm25(library: Library) -> None:
     idf = {1: math.log(1 + (4 - 1 + 0.5) / 1.5), 3: math.log(1 + (4 - 3 + 0.5) / 3.5)}
 
     def score(words: int, frequency: int, rare: bool) -> float:
-        part = 2.2 * frequency / (frequency + 1.2 * (0.25 + 0.75 * words / average))
+        part = 2.5 * frequency / (frequency + 1.5 * (0.25 + 0.75 * words / average))
         return part * idf[1 if rare else 3]
 
     expected = sorted(stored, key=lambda row: -score(row[1], row[3], row[4]))

@@ -193,7 +193,7 @@ def test_a_search_is_audited_with_its_text_kept_beside(library: Library) -> None
         "mode": "hybrid",
         "plan": "exact",
         "visible": 2,
-        "scanned": 2,
+        "scanned": 1,
         "capped": False,
     }
     assert milliseconds > 0

@@ -15,6 +15,7 @@ from django.db.migrations.executor import MigrationExecutor
 from django.db.utils import OperationalError
 
 from kaizen.kernel.privileges import find_owned_table, grant_app_role
+from retrieval.partitions import split_grown
 
 EXTENSIONS = ("vector", "pg_trgm", "unaccent", "btree_gin")
 RUN_AS_OWNER = (
@@ -54,6 +55,7 @@ class Command(BaseCommand):
         if not role:
             raise CommandError("DATABASE_URL must name the app role.")
         grant_app_role(connections["owner"], role=role)
+        split_grown(connections["owner"].connection)
         self._check()
 
     def _check(self) -> None:

@@ -1,0 +1,1 @@
+"""Small real servers that the connectors are tested against."""
