@@ -21,6 +21,11 @@ app.conf.beat_schedule = {
         "schedule": 10.0,
         "options": {"expires": 10},
     },
+    "sync connections that are due": {
+        "task": "retrieval.sync_due",
+        "schedule": 15.0,
+        "options": {"expires": 15},
+    },
     "fold new passages into postings": {
         "task": "retrieval.fold",
         "schedule": 10.0,

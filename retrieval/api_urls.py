@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from django.urls import path
 
-from retrieval import api
+from retrieval import access_api, api, web_api
 
 urlpatterns = [
     path("search/", api.SearchView.as_view(), name="api-search"),
@@ -14,6 +14,11 @@ urlpatterns = [
         "sources/<uuid:source_id>/documents/",
         api.SourceDocumentsView.as_view(),
         name="api-source-documents",
+    ),
+    path(
+        "sources/<uuid:source_id>/documents/url/",
+        web_api.add_document_by_url,
+        name="api-document-by-url",
     ),
     path("documents/<uuid:document_id>/", api.DocumentView.as_view(), name="api-document"),
     path(
@@ -32,4 +37,6 @@ urlpatterns = [
         name="api-document-passages",
     ),
     path("passages/<uuid:passage_id>/", api.PassageView.as_view(), name="api-passage"),
+    path("access/explain/", access_api.ExplainView.as_view(), name="api-access-explain"),
+    path("access/what-if/", access_api.WhatIfView.as_view(), name="api-access-what-if"),
 ]

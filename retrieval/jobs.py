@@ -13,6 +13,7 @@ from django.db import transaction
 
 from kaizen.kernel.jobs import enqueue
 from retrieval.blobs import purge_document
+from retrieval.connectors import jobs as connector_jobs  # noqa: F401  registers its jobs
 from retrieval.documents import INGEST_JOB, PURGE_JOB
 from retrieval.ingest.store import STALE_AFTER, ClockTimestamp, ingest_document
 from retrieval.models import Document, DocumentVersion

@@ -1,4 +1,4 @@
-"""Retrieval as pages: search, sources, a source with its documents, a document read through its
+"""Retrieval as pages: sources, a source with its documents, a document read through its
 passages.
 
 Views are thin: parse, one or two calls, a template. What each template gets stands in its view's
@@ -33,15 +33,12 @@ from retrieval.queries import (
     UNFINISHED,
     Counts,
     count_documents,
-    count_unfinished,
     list_documents,
     list_shared_documents,
     list_sources,
     may_change_document,
     may_change_source,
 )
-from retrieval.query import Filters
-from retrieval.search import search
 from retrieval.sources import create_source
 
 _PAGE = 50
@@ -52,35 +49,6 @@ def authority_of(request: HttpRequest) -> Authority:
     """The caller, as the middleware resolved them."""
     authority: Authority = request.authority  # type: ignore[attr-defined]
     return authority
-
-
-@never_cache
-@require_GET
-def search_page(request: HttpRequest) -> HttpResponse:
-    """`retrieval/search.html`: query, result (SearchResult or None), error, indexing (documents
-    still being read), sources ([{id, name, active}] to narrow by), source_chosen.
-    """
-    authority = authority_of(request)
-    query = request.GET.get("q", "")
-    chosen = request.GET.get("source") or None
-    sources = list_sources(authority)
-    context: dict[str, Any] = {
-        "query": query,
-        "result": None,
-        "indexing": count_unfinished(authority),
-        "sources": [
-            {"id": row.id, "name": row.name, "active": str(row.id) == chosen} for row in sources
-        ],
-        "source_chosen": chosen,
-    }
-    if "q" in request.GET:
-        try:
-            filters = Filters(source_ids=(parse_id(chosen),) if chosen else None)
-            context["result"] = search(authority, query=query, filters=filters)
-        except Invalid as error:
-            context["error"] = error.message
-            return render(request, "retrieval/search.html", context, status=error.status)
-    return render(request, "retrieval/search.html", context)
 
 
 @never_cache

@@ -55,7 +55,11 @@ class Mode(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Hit:
-    """A passage that was found. `marks` are spans of `text` that hold words of the query."""
+    """A passage that was found.
+
+    `marks` are spans of `text` that hold words of the query. `score` tells its place alone, 1 for
+    the first: the scores behind it count what the caller may not see, and stay in the database.
+    """
 
     chunk_id: UUID
     chunk_key: int
@@ -247,7 +251,11 @@ def _result(
     looked_for = " ".join([parts.meaning, *(term for terms in similar.values() for term in terms)])
     return SearchResult(
         query=parts.text,
-        hits=tuple(_hit(row[6:], looked_for) for row in rows if row[6] is not None),
+        hits=tuple(
+            _hit(row[6:], place, looked_for)
+            for place, row in enumerate(rows, start=1)
+            if row[6] is not None
+        ),
         mode=_mode(mode, has_words=has_words, has_meaning=has_vector and has_space),
         degraded="",
         visible=visible,
@@ -291,11 +299,12 @@ def _facets(found: dict[str, list[list[Any]]]) -> dict[str, tuple[FacetValue, ..
     return facets
 
 
-def _hit(row: tuple[Any, ...], looked_for: str) -> Hit:
+def _hit(row: tuple[Any, ...], place: int, looked_for: str) -> Hit:
     values = dict(zip(HIT_COLUMNS, row, strict=True))
     values["heading_path"] = tuple(values["heading_path"])
     values["tags"] = tuple(values["tags"])
-    return Hit(**values, marks=find_marks(values["text"], looked_for))
+    marks = find_marks(values["text"], looked_for)
+    return Hit(**values, score=round(1 / place, 4), marks=marks)
 
 
 def _audit(authority: Authority, result: SearchResult) -> None:

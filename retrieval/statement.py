@@ -6,18 +6,13 @@ parameters are ours, every value is bound.
 
 from __future__ import annotations
 
-# Each branch brings DEPTH passages, more when they are to be counted by facet. A hit's score is the
-# sum of 1 / (FUSION + rank) over its branches (Cormack, Clarke and Buettcher, "Reciprocal Rank
-# Fusion outperforms Condorcet and individual Rank Learning Methods", 2009).
-DEPTH = 60
+# Each branch brings DEPTH passages, more when they are to be counted by facet.
+DEPTH = 100
 FACET_DEPTH = 200
-FUSION = 60
 # Up to this many visible passages distances are exact, above it the organisation's graph is asked.
 EXACT_UP_TO = 8_000
 # More passages of one document, and copies of one, come after everything else that was found.
 PER_DOCUMENT = 3
-# How much the order by date counts beside a branch, when recent documents are preferred.
-RECENCY = 0.5
 MOST_FACETS = 20
 
 HIT_COLUMNS = (
@@ -38,7 +33,6 @@ HIT_COLUMNS = (
     "text",
     "updated_at",
     "dated_at",
-    "score",
     "lexical_rank",
     "vector_rank",
 )
@@ -59,7 +53,11 @@ asked AS MATERIALIZED (
             %(organization_key)s, %(phrase_words)s::text[]) t) AS required,
         retrieval_must(%(organization_key)s, %(phrases)s::text[], %(excluded)s::text[]) AS must
 )"""
-# A phrase is found by its words; how near those passages are in meaning is then computed for them.
+# Fusion adds standard scores: how many standard deviations a passage lies above the mean of all
+# candidates in each branch (Renda and Straccia, "Web Metasearch: Rank vs. Score Based Rank
+# Aggregation Methods", 2003; docs/decisions/0006-fusion-adds-standard-scores.md). What one branch
+# didn't bring counts there as its last one; as nothing, where words brought less than they might.
+# The passages that hold a phrase are ranked by meaning among themselves.
 BRANCHES = f"""
 by_words AS MATERIALIZED (
     SELECT l.* FROM asked, LATERAL retrieval_lexical_search({RELATION},
@@ -68,10 +66,11 @@ by_words AS MATERIALIZED (
     SELECT v.* FROM asked, LATERAL retrieval_vector_search({RELATION},
         asked.must, asked.space, %(vector)s::halfvec, %(semantic_depth)s, %(exact_up_to)s) v
 ), lexical AS MATERIALIZED (
-    SELECT l.chunk_key, row_number() OVER (ORDER BY l.score DESC, l.chunk_key) AS rank
+    SELECT l.chunk_key, l.score, row_number() OVER (ORDER BY l.score DESC, l.chunk_key) AS rank
     FROM by_words l WHERE l.chunk_key IS NOT NULL
 ), semantic AS MATERIALIZED (
-    SELECT n.chunk_key, row_number() OVER (ORDER BY n.distance, n.chunk_key) AS rank FROM (
+    SELECT n.chunk_key, n.distance, row_number() OVER (ORDER BY n.distance, n.chunk_key) AS rank
+    FROM (
         SELECT m.chunk_key, m.distance FROM by_meaning m WHERE m.chunk_key IS NOT NULL
         UNION ALL
         SELECT v.chunk_key, v.embedding <#> %(vector)s::halfvec
@@ -79,12 +78,23 @@ by_words AS MATERIALIZED (
         WHERE %(rank_phrases)s AND v.organization_key = %(organization_key)s
           AND v.space_key = asked.space
     ) n
-), fused AS MATERIALIZED (
+), candidates AS MATERIALIZED (
     SELECT coalesce(semantic.chunk_key, lexical.chunk_key) AS chunk_key,
-        semantic.rank AS vector_rank, lexical.rank AS lexical_rank,
-        coalesce(1.0 / ({FUSION} + semantic.rank), 0)
-        + coalesce(1.0 / ({FUSION} + lexical.rank), 0) AS score
+        semantic.rank AS vector_rank, lexical.rank AS lexical_rank, semantic.distance,
+        coalesce(lexical.score, (SELECT CASE WHEN count(*) >= %(lexical_depth)s THEN min(l.score)
+            ELSE 0 END FROM lexical l)) AS by_words
     FROM semantic FULL JOIN lexical ON lexical.chunk_key = semantic.chunk_key
+), measured AS (
+    SELECT c.chunk_key, c.vector_rank, c.lexical_rank, c.by_words,
+        -coalesce(c.distance, max(c.distance) OVER ()) AS by_meaning
+    FROM candidates c
+), fused AS MATERIALIZED (
+    SELECT m.chunk_key, m.vector_rank, m.lexical_rank,
+        coalesce((m.by_words - avg(m.by_words) OVER ())
+            / nullif(stddev_pop(m.by_words) OVER (), 0), 0)
+        + coalesce((m.by_meaning - avg(m.by_meaning) OVER ())
+            / nullif(stddev_pop(m.by_meaning) OVER (), 0), 0) AS score
+    FROM measured m
 )"""  # noqa: S608  only constants of this module are put in
 _FACET = """'{name}', coalesce((SELECT jsonb_agg(jsonb_build_array(f.value, f.label, f.n)
         ORDER BY f.n DESC, f.label) FROM (
@@ -109,13 +119,14 @@ WITH {ASKED}, {BRANCHES}, dated AS MATERIALIZED (
     SELECT f.*, c.id AS chunk_id, c.version_id, d.id AS document_id, s.id AS source_id,
         s.name AS source_name, d.title, d.path, d.url, d.media_type, d.author, d.tags,
         c.heading_path, c.page, c.text, d.updated_at, d.dated_at,
-        row_number() OVER (ORDER BY coalesce(d.dated_at, d.updated_at) DESC, c.key) AS age
+        percent_rank() OVER (ORDER BY coalesce(d.dated_at, d.updated_at) DESC) AS age
     FROM fused f JOIN retrieval_chunk c ON c.key = f.chunk_key
     JOIN retrieval_document d ON d.id = c.document_id AND d.deleted_at IS NULL
     JOIN retrieval_source s ON s.id = d.source_id
 ), weighed AS MATERIALIZED (
-    SELECT dated.*, (dated.score + CASE WHEN %(recency)s
-        THEN {RECENCY} / ({FUSION} + dated.age) ELSE 0 END)::float8 AS total FROM dated
+    -- The newest gains a standard deviation, the oldest loses one.
+    SELECT dated.*, (dated.score + CASE WHEN %(recency)s THEN 1 - 2 * dated.age ELSE 0 END)
+        AS total FROM dated
 ), pool AS (
     SELECT DISTINCT ON (w.document_id) w.* FROM weighed w
 ), ranked AS (
@@ -138,7 +149,7 @@ SELECT cardinality(asked.terms) > 0, asked.space IS NOT NULL,
             %(document_permissions)s::integer[], asked.keys)),
     CASE WHEN %(facets)s THEN jsonb_build_object(
         {FACETS}) END,
-    {", ".join(f"shown.{'total' if name == 'score' else name}" for name in HIT_COLUMNS)}
+    {", ".join(f"shown.{name}" for name in HIT_COLUMNS)}
 FROM asked LEFT JOIN shown ON true
 ORDER BY shown.is_more, shown.total DESC, shown.chunk_key
 """  # noqa: S608  only constants of this module are put in

@@ -18,6 +18,7 @@ from kaizen.kernel.models import exact_json
 from kaizen.kernel.tools import Danger, Effect, Tool, ToolOutcome
 from retrieval.acl import get_document
 from retrieval.cites import cite_of, find_chunk_key
+from retrieval.live.tools import TOOLS as LIVE_TOOLS
 from retrieval.passages import (
     Passage,
     as_passage,
@@ -252,4 +253,5 @@ TOOLS = [
         activity=lambda arguments: "reading a document",
         max_projection=MAX_PROJECTION,
     ),
+    *LIVE_TOOLS,
 ]

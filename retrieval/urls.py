@@ -4,15 +4,19 @@ from __future__ import annotations
 
 from django.urls import path
 
-from retrieval import pages
+from retrieval import live_pages, pages, search_pages, web_pages
 
 app_name = "retrieval"
 urlpatterns = [
-    path("search/", pages.search_page, name="search"),
+    path("search/", search_pages.search_page, name="search"),
     path("sources/", pages.sources_page, name="sources"),
     path("sources/<uuid:source_id>/", pages.source_page, name="source"),
     path("sources/<uuid:source_id>/upload/", pages.upload_files, name="upload"),
+    path("sources/<uuid:source_id>/url/", web_pages.add_url_page, name="add-url"),
     path("sources/<uuid:source_id>/documents/", pages.documents_fragment, name="documents"),
+    path("live/", live_pages.accounts_page, name="live"),
+    path("live/<uuid:source_id>/connect/", live_pages.connect, name="live-connect"),
+    path("live/<uuid:source_id>/disconnect/", live_pages.disconnect, name="live-disconnect"),
     path("documents/<uuid:document_id>/", pages.document_page, name="document"),
     path("documents/<uuid:document_id>/download/", pages.download, name="download"),
     path("documents/<uuid:document_id>/retry/", pages.retry, name="retry"),

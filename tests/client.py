@@ -137,10 +137,14 @@ class Member:
         """Ask for a page of the organisation."""
         return self.open(f"/o/{self.slug}/{path}", **options)
 
-    def ask(self, agent_id: object, text: str, key: str = "") -> dict[str, Any]:
-        """Start a conversation; returns the turn."""
+    def ask(
+        self, agent_id: object, text: str, key: str = "", *, conversation: str = ""
+    ) -> dict[str, Any]:
+        """Start a conversation, or go on in one; returns the turn."""
         headers = {"Idempotency-Key": key} if key else {}
-        answer = self.api("turns/", body={"agent": str(agent_id), "text": text}, headers=headers)
+        path = f"conversations/{conversation}/turns/" if conversation else "turns/"
+        body = {"text": text} if conversation else {"agent": str(agent_id), "text": text}
+        answer = self.api(path, body=body, headers=headers)
         assert answer.status == 201, answer.text
         turn: dict[str, Any] = answer.json()
         return turn

@@ -14,7 +14,7 @@ from typing import ClassVar
 
 @dataclass
 class Served:
-    """An answer. `body` in pieces is sent as they come, with `gap` waited before each."""
+    """An answer. `drip` gives the body in pieces, each sent as it comes and without a size."""
 
     body: bytes = b""
     status: int = 200

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Protocol, cast
 from django.conf import settings
 from django.core.exceptions import PermissionDenied
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
-from django.urls import URLPattern, URLResolver, get_script_prefix, reverse
+from django.urls import URLPattern, URLResolver, get_script_prefix, path, reverse
 from django.utils.text import capfirst
 from django.utils.translation import gettext_lazy as _
 from unfold.sites import UnfoldAdminSite
@@ -62,6 +62,21 @@ class History(Protocol):
         """The newest events about `subject` in the caller's organisation."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Page:
+    """A page that is no model's: any one of `capabilities` shows it in the sidebar. Its view
+    checks.
+    """
+
+    name: str
+    path: str
+    view: Callable[..., HttpResponse]
+    title: Any
+    icon: str
+    group: str
+    capabilities: Sequence[Capability]
+
+
 def authority_of(request: HttpRequest) -> Authority:
     """Who is asking. Raises Missing outside an organisation."""
     authority: Authority | None = getattr(request, "authority", None)
@@ -77,6 +92,10 @@ class OrganizationAdminSite(UnfoldAdminSite):
 
     index_title = _("Set up")
     history: History | None = None
+
+    def __init__(self, name: str = "admin") -> None:
+        super().__init__(name)
+        self.pages: list[Page] = []
 
     def has_permission(self, request: HttpRequest) -> bool:
         """Whether the caller's role opens any page here."""
@@ -106,8 +125,10 @@ class OrganizationAdminSite(UnfoldAdminSite):
         return update_wrapper(entered, view)
 
     def get_urls(self) -> list[URLPattern | URLResolver]:
-        """The theme's and Django's addresses without the site-wide ones."""
-        return [url for url in super().get_urls() if getattr(url, "name", None) not in _CLOSED]
+        """Our own pages, then the theme's and Django's addresses without the site-wide ones."""
+        own = [path(page.path, self.admin_view(page.view), name=page.name) for page in self.pages]
+        urls = super().get_urls()
+        return [*own, *(url for url in urls if getattr(url, "name", None) not in _CLOSED)]
 
     def login(self, request: HttpRequest, extra_context: Any = None) -> HttpResponse:
         """Signing in happens once, at /login/; whoever arrives here is signed in already."""
@@ -148,6 +169,12 @@ class OrganizationAdminSite(UnfoldAdminSite):
                     "link": reverse(f"admin:{opts.app_label}_{opts.model_name}_changelist"),
                 }
             )
+        authority = authority_of(request)
+        for page in self.pages:
+            if any(authority.may(capability) for capability in page.capabilities):
+                link = reverse(f"admin:{page.name}")
+                item = {"title": page.title, "icon": page.icon, "link": link}
+                groups.setdefault(page.group, []).append(item)
         return [
             {"title": NAVIGATION_GROUPS.get(name, name), "separator": True, "items": items}
             for name, items in groups.items()

@@ -10,6 +10,7 @@ import logging
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from importlib import import_module
 from importlib.metadata import EntryPoint, entry_points
 from typing import Any, cast
@@ -41,6 +42,7 @@ class Entry:
     title: str
     description: str
     origin: str
+    mirrors_acl: bool = False
     connector: type[Connector] | None = None
     problem: str = ""
 
@@ -79,7 +81,7 @@ def get_connector(slug: str) -> type[Connector]:
 def _found() -> Iterator[Entry]:
     for place in BUNDLED:
         module, _, name = place.partition(":")
-        yield _load(module.rpartition(".")[2], "Kaizen", lambda m=module, n=name: _import(m, n))
+        yield _load(module.rpartition(".")[2], "Kaizen", partial(_import, module, name))
     for point in sorted(entry_points(group=GROUP), key=lambda point: (point.name, point.value)):
         yield _load(point.name, _origin(point), point.load)
 
@@ -110,6 +112,7 @@ def _load(name: str, origin: str, load: Callable[[], Any]) -> Entry:
         title=connector.title,
         description=connector.description,
         origin=origin,
+        mirrors_acl=connector.mirrors_acl,
         connector=connector,
     )
 

@@ -9,15 +9,17 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 from hashlib import sha256
 from pathlib import PurePosixPath
 from typing import ClassVar
-from urllib.parse import quote, urlsplit
 
 from dulwich.objects import Commit
-from pydantic import BaseModel, Field, SecretStr, field_validator
+from pydantic import BaseModel
 
 from retrieval.connectors.contract import ConnectorError, Fetched, Gone, Item, Page
+from retrieval.connectors.git_config import GitConfig
+from retrieval.connectors.git_place import Place, read_place, write_place
 from retrieval.connectors.git_store import GitStore, Remote, Tip
 from retrieval.connectors.git_tree import (
     FileChange,
@@ -31,108 +33,12 @@ from retrieval.connectors.git_tree import (
     read_history,
     shown_path,
 )
-from retrieval.connectors.git_wire import not_https
 
 PAGE_SIZE = 200
 
 _MEGABYTE = 1024 * 1024
-_SSH = re.compile(r"(?:ssh|git\+ssh|git)://|[^/@:\s]+@[^/:\s]+:(?!//)", re.I)
-_NAME = re.compile(r"[^\x00-\x20\x7f~^:?*\[\\]*")
 _BLOB = re.compile(r"[0-9a-f]{40}")
 _LFS_POINTER = b"version https://git-lfs.github.com/spec/"
-_DOCUMENTS = ["*.md", "*.markdown", "*.txt", "*.rst", "*.adoc", "*.html", "*.htm"]
-_DOCUMENTS += ["*.pdf", "*.docx", "*.pptx", "*.xlsx", "*.csv"]
-
-
-class GitConfig(BaseModel):
-    """Which files of which repository."""
-
-    url: str = Field(
-        title="Address",
-        description="The https:// address that the repository is cloned from.",
-        max_length=1000,
-    )
-    branch: str = Field(
-        "", title="Branch", description="Empty for the default branch.", max_length=250
-    )
-    user: str = Field(
-        "",
-        title="User name",
-        description="Only for servers that ask for one beside the token.",
-        max_length=200,
-    )
-    token: SecretStr = Field(
-        SecretStr(""),
-        title="Access token",
-        description="With the right to read this repository. Empty for a public one.",
-    )
-    folder: str = Field(
-        "",
-        title="Folder",
-        description="Only files below this folder. Empty for the whole repository.",
-        max_length=500,
-    )
-    include: list[str] = Field(
-        default_factory=_DOCUMENTS.copy,
-        title="Include",
-        description="Only paths that match one of these patterns; * stands for anything. "
-        "Empty for all files.",
-        max_length=100,
-    )
-    exclude: list[str] = Field(
-        default_factory=list,
-        title="Exclude",
-        description="No paths that match one of these patterns.",
-        max_length=100,
-    )
-    largest_file_mb: int = Field(
-        10, title="Largest file (MB)", description="Larger files are left out.", ge=1, le=50
-    )
-    largest_repository_mb: int = Field(
-        500,
-        title="Largest download (MB)",
-        description="A sync that would have to load more fails.",
-        ge=1,
-        le=4000,
-    )
-    history: int = Field(
-        50,
-        title="Commits of history",
-        description="How far back authors and dates of files are looked for.",
-        ge=1,
-        le=500,
-    )
-
-    @field_validator("url")
-    @classmethod
-    def _check_url(cls, value: str) -> str:
-        if _SSH.match(value.strip()):
-            raise ValueError(not_https().message)
-        parts = urlsplit(value.strip())
-        if parts.scheme not in ("https", "http") or not parts.hostname:
-            raise ValueError(not_https().message)
-        if "@" in parts.netloc:
-            raise ValueError("Leave user name and token out of the address: they have own fields.")
-        if parts.query or parts.fragment or re.search(r"[\x00-\x20\x7f]", parts.netloc):
-            raise ValueError("This isn't the address of a repository.")
-        path = quote(parts.path.rstrip("/"), safe="/%:@!$&'()*+,;=~")
-        return f"{parts.scheme}://{parts.netloc}{path}"
-
-    @field_validator("branch")
-    @classmethod
-    def _check_branch(cls, value: str) -> str:
-        value = value.strip().removeprefix("refs/heads/")
-        if _NAME.fullmatch(value) is None or ".." in value:
-            raise ValueError("No branch can have this name.")
-        return value
-
-    @field_validator("folder")
-    @classmethod
-    def _check_folder(cls, value: str) -> str:
-        parts = [part for part in value.strip().split("/") if part not in ("", ".")]
-        if ".." in parts:
-            raise ValueError("The folder must lie in the repository.")
-        return "/".join(parts)
 
 
 class GitConnector:
@@ -170,22 +76,31 @@ class GitConnector:
     def list_changes(self, checkpoint: str | None) -> Iterator[Page]:
         """What differs from the commit of the checkpoint. Raises ConnectorError.
 
-        Only the last page moves the checkpoint: a stretch that broke off is read again.
+        A checkpoint in the middle leads on with the same two commits; what came meanwhile is for
+        the next sync.
         """
-        if checkpoint and checkpoint == self._mark(self._store.find_tip()):
-            yield Page(changes=(), checkpoint=checkpoint)
+        mark = self._settings_mark()
+        place = read_place(checkpoint, mark=mark)
+        if place is not None and place.is_whole and place.new == self._store.find_tip().commit:
+            yield Page(changes=(), checkpoint=write_place(place, mark=mark))
             return
-        tip = self._store.load()
-        new = self._commit(tip)
-        old = self._find_old(checkpoint)
-        start = (checkpoint or "") if old is not None else ""
+        old, new, place, end = self._begin(place)
+        is_listing = old is None
         page: list[Item | Gone] = []
-        for change in self._changes(tip, old, new):
+        for seen, change in self._changes(old, new, skip=place.seen or 0):
             page.append(change)
             if len(page) == PAGE_SIZE:
-                yield Page(changes=page, checkpoint=start, is_listing=old is None)
+                yield Page(
+                    changes=page,
+                    checkpoint=write_place(replace(place, seen=seen), mark=mark),
+                    is_listing=is_listing,
+                )
                 page = []
-        yield Page(changes=page, checkpoint=self._mark(tip), is_listing=old is None)
+        yield Page(
+            changes=page,
+            checkpoint=write_place(end, mark=mark) if end else "",
+            is_listing=is_listing,
+        )
 
     def fetch(self, item: Item) -> Fetched | None:
         """The file as it was listed, or as it is now where that state is lost."""
@@ -210,17 +125,40 @@ class GitConnector:
         """Let go of the local copy."""
         self._store.close()
 
-    def _changes(self, tip: Tip, old: Commit | None, new: Commit) -> Iterator[Item | Gone]:
+    def _begin(self, place: Place | None) -> tuple[Commit | None, Commit, Place, Place | None]:
+        """The two commits to compare, where in their difference to begin, and where it ends.
+
+        A listing that can't go on where it broke off may have named what is gone by now: it ends
+        nowhere, so that the next sync lists all once more.
+        """
+        if place is not None and not place.is_whole:
+            old = self._store.find_commit(place.old) if place.old else None
+            new = self._store.find_commit(place.new)
+            if new is not None and (old is not None or not place.old):
+                return old, new, place, Place(new=place.new)
+        tip = self._store.load()
+        new = self._commit(tip)
+        if place is not None and not place.is_whole:
+            return None, new, Place(new=tip.commit, seen=0), None
+        old = self._store.find_commit(place.new) if place is not None else None
+        begin = Place(new=tip.commit, old=place.new if place and old else b"", seen=0)
+        return old, new, begin, Place(new=tip.commit)
+
+    def _changes(
+        self, old: Commit | None, new: Commit, *, skip: int
+    ) -> Iterator[tuple[int, Item | Gone]]:
+        """Each change after the first `skip` files, with how many files were looked at by then."""
         with self._store.guarded():
             objects = self._store.objects
             history = read_history(objects, new, most=self._config.history)
-            for change in list_changes(objects, old, new, self._selection.prefix):
-                if not self._selection.takes(shown_path(change.path)):
+            found = list_changes(objects, old, new, self._selection.prefix)
+            for seen, change in enumerate(found, start=1):
+                if seen <= skip or not self._selection.takes(shown_path(change.path)):
                     continue
                 if self._is_readable(change):
-                    yield self._item(change, tip, history)
+                    yield seen, self._item(change, history)
                 elif old is not None:
-                    yield Gone(identity_of(change.path))
+                    yield seen, Gone(identity_of(change.path))
 
     def _is_readable(self, change: FileChange) -> bool:
         if change.sha is None:
@@ -229,10 +167,10 @@ class GitConnector:
         size = self._store.find_size(change.sha)
         return size is not None and size <= self._largest
 
-    def _item(self, change: FileChange, tip: Tip, history: History) -> Item:
+    def _item(self, change: FileChange, history: History) -> Item:
         touch = history.of(change.path)
         path = shown_path(change.path)
-        address = address_of(self._config.url, tip.branch, change.path)
+        address = address_of(self._config.url, self._branch(), change.path)
         return Item(
             external_id=identity_of(change.path),
             revision=(change.sha or b"").decode(),
@@ -243,21 +181,14 @@ class GitConnector:
             dated_at=touch.dated_at,
         )
 
+    def _branch(self) -> str:
+        return self._config.branch or self._store.find_branch()
+
     def _commit(self, tip: Tip) -> Commit:
         commit = self._store.find_commit(tip.commit)
         if commit is None:
             raise ConnectorError("The branch doesn't lead to a commit.", retry=False)
         return commit
-
-    def _find_old(self, checkpoint: str | None) -> Commit | None:
-        """The commit of a checkpoint, None where it is unknown or was made for other settings."""
-        commit, _, settings = (checkpoint or "").partition(" ")
-        if not _BLOB.fullmatch(commit) or settings != self._settings_mark():
-            return None
-        return self._store.find_commit(commit.encode())
-
-    def _mark(self, tip: Tip) -> str:
-        return f"{tip.commit.decode()} {self._settings_mark()}"
 
     def _settings_mark(self) -> str:
         """Changes with every setting that decides which files count."""

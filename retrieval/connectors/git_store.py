@@ -47,7 +47,7 @@ _LOCK_SECONDS = 60.0
 # Text packs to about a fifth; whoever unpacks to far more means harm.
 _UNPACKED_RATIO = 20
 _COPIES_BYTES = 4 * 1024**3
-_DAMAGED = "damaged"
+_DAMAGED, _BRANCH = "damaged", "branch-name"
 _NAME_LENGTH = 40
 _TIP = Ref(b"refs/heads/tip")
 # What the Git library raises for damaged or hostile data.
@@ -130,6 +130,13 @@ class GitStore:
             raise
         self._hold(fcntl.LOCK_SH)
         return tip
+
+    def find_branch(self) -> str:
+        """The branch that was loaded last."""
+        try:
+            return (self._path / _BRANCH).read_text("utf-8")
+        except (OSError, ValueError):
+            return "HEAD"
 
     def find_commit(self, name: bytes) -> Commit | None:
         """A commit of the local copy, None where it isn't there."""
@@ -218,6 +225,7 @@ class GitStore:
         if ObjectID(tip.commit) not in repo.object_store:
             raise GitProtocolError("the branch is missing from the pack")
         repo.refs[_TIP] = ObjectID(tip.commit)
+        (self._path / _BRANCH).write_text(tip.branch, "utf-8")
         return tip
 
     def _transport(self, *, most_bytes: int, seconds: float) -> GitTransport:

@@ -9,11 +9,10 @@ from __future__ import annotations
 import heapq
 import re
 import stat
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from fnmatch import fnmatchcase
-from hashlib import sha256
 from itertools import islice
 from urllib.parse import quote, unquote_to_bytes, urlsplit
 
@@ -26,10 +25,10 @@ from kaizen.kernel.text import make_storable
 from retrieval.connectors.contract import ConnectorError
 
 MOST_ENTRIES = 500_000
-LONGEST_IDENTITY = 1000
+MOST_LOOKS = 50_000
 
-_MOST_TOUCHES = 50_000
-_UNSAFE = re.compile("[%\x00-\x1f\x7f\udc80-\udcff]")
+# Blanks at either end too: who keeps the identity may strip them.
+_UNSAFE = re.compile("[%\x00-\x1f\x7f\udc80-\udcff]|^\\s|\\s$")
 _HOSTS = {
     "github": "/blob/{branch}/{path}",
     "gitlab": "/-/blob/{branch}/{path}",
@@ -88,15 +87,11 @@ class FileChange:
 def identity_of(path: bytes) -> str:
     """A path as text, unlike that of any other path. Bytes that aren't text stand as %XX."""
     text = path.decode("utf-8", "surrogateescape")
-    safe = _UNSAFE.sub(lambda found: f"%{_byte_of(found.group()):02X}", text)
-    if len(safe) <= LONGEST_IDENTITY:
-        return safe
-    mark = "~" + sha256(path).hexdigest()
-    return safe[: LONGEST_IDENTITY - len(mark)] + mark
+    return _UNSAFE.sub(_percent, text)
 
 
 def path_of(identity: str) -> bytes:
-    """The path that an identity names; one that was too long gives a path that doesn't exist."""
+    """The path that an identity names."""
     return unquote_to_bytes(identity)
 
 
@@ -141,8 +136,9 @@ def read_history(store: BaseObjectStore, tip: Commit, *, most: int) -> History:
     waiting = [(-tip.commit_time, bytes(tip.id))]
     met = {bytes(tip.id)}
     oldest = tip
+    looks = MOST_LOOKS
     for _commit in range(most):
-        if not waiting or len(touches) > _MOST_TOUCHES:
+        if not waiting or looks <= 0:
             break
         commit = _find_commit(store, heapq.heappop(waiting)[1])
         if commit is None:
@@ -151,7 +147,9 @@ def read_history(store: BaseObjectStore, tip: Commit, *, most: int) -> History:
         # Where the loaded history ends, the parents are named but absent.
         parents = [parent for sha in commit.parents if (parent := _find_commit(store, sha))]
         if len(commit.parents) <= 1 and len(parents) == len(commit.parents):
-            _note(touches, store, parents[0] if parents else None, commit)
+            before = parents[0].tree if parents else None
+            changes = tree_changes(store, before, commit.tree, include_trees=True)
+            looks -= _note(touches, islice(changes, looks), touch_of(commit))
         for parent in parents:
             if (sha := bytes(parent.id)) not in met:
                 met.add(sha)
@@ -182,14 +180,14 @@ def address_of(repository: str, branch: str, path: bytes) -> str:
     return base.removesuffix(".git") + form.format(branch=quote(branch), path=quote(path))
 
 
-def _note(
-    touches: dict[bytes, Touch], store: BaseObjectStore, parent: Commit | None, commit: Commit
-) -> None:
-    touch = touch_of(commit)
-    changes = tree_changes(store, parent and parent.tree, commit.tree, include_trees=True)
-    for change in islice(changes, _MOST_TOUCHES):
+def _note(touches: dict[bytes, Touch], changes: Iterable[TreeChange], touch: Touch) -> int:
+    """Note a touch where no later one is known. Returns how many changes there were."""
+    count = 0
+    for change in changes:
+        count += 1
         if change.new is not None and change.new.path is not None and _is_file(change.new):
             touches.setdefault(change.new.path, touch)
+    return count
 
 
 def _file_change(change: TreeChange, base: bytes) -> FileChange | None:
@@ -228,6 +226,5 @@ def _find_commit(store: BaseObjectStore, name: bytes) -> Commit | None:
     return found if isinstance(found, Commit) else None
 
 
-def _byte_of(character: str) -> int:
-    code = ord(character)
-    return code - 0xDC00 if code >= 0xDC80 else code
+def _percent(found: re.Match[str]) -> str:
+    return "".join(f"%{byte:02X}" for byte in found.group().encode("utf-8", "surrogateescape"))

@@ -11,11 +11,12 @@ import socket
 import time
 from base64 import b64encode
 from collections.abc import Callable, Iterator, Mapping
-from urllib.parse import SplitResult, urljoin, urlsplit
+from urllib.parse import urljoin
 
 from dulwich.client import AbstractHttpGitClient
 from dulwich.refs import Ref
 
+from kaizen.kernel.egress import Refused, Target, read_url
 from kaizen.kernel.wire import Deadline, Wire
 from retrieval.connectors.contract import ConnectorError
 from retrieval.connectors.wire import connect, explained, may_be_plain
@@ -62,7 +63,7 @@ class GitTransport(AbstractHttpGitClient):
     ) -> None:
         super().__init__(url, quiet=True)
         self._fetch_capabilities.discard(b"packfile-uris")
-        self._origin = _read_origin(urlsplit(url))
+        self._origin = _read_target(url).origin
         self._credentials = ""
         if token:
             self._credentials = "Basic " + b64encode(f"{user}:{token}".encode()).decode()
@@ -113,26 +114,25 @@ class GitTransport(AbstractHttpGitClient):
         raise ConnectorError("The address redirects too often.", retry=False)
 
     def _ask(self, url: str, headers: Mapping[str, str], body: bytes | None) -> Reply:
-        parts = urlsplit(url)
-        origin = scheme, host, port = _read_origin(parts)
+        target = _read_target(url)
+        host = target.host
         sent = {
             **headers,
-            "Host": parts.netloc.rpartition("@")[2],
+            "Host": target.authority,
             "User-Agent": _AGENT,
             "Accept-Encoding": "identity",
             "Connection": "close",
         }
-        if self._credentials and origin == self._origin:
+        if self._credentials and target.origin == self._origin:
             sent["Authorization"] = self._credentials
-        target = parts.path + (f"?{parts.query}" if parts.query else "")
-        sock = connect(host, port, tls=scheme == "https")
+        sock = connect(host, target.port, tls=target.scheme == "https")
         try:
-            if scheme != "https" and not may_be_plain(sock):
+            if target.scheme != "https" and not may_be_plain(sock):
                 raise not_https()
-            line = http.client.HTTPConnection(host, port)
+            line = http.client.HTTPConnection(host, target.port)
             line.sock = Wire(sock, self._deadline)
             with explained(host):
-                line.request("GET" if body is None else "POST", target, body, sent)
+                line.request("GET" if body is None else "POST", target.path, body, sent)
                 return Reply(line.getresponse(), sock, host=host, url=url)
         except (http.client.HTTPException, ValueError) as error:
             sock.close()
@@ -198,11 +198,8 @@ def _seconds(value: str | None) -> float | None:
     return float(value) if value is not None and value.isascii() and value.isdigit() else None
 
 
-def _read_origin(parts: SplitResult) -> tuple[str, str, int]:
+def _read_target(url: str) -> Target:
     try:
-        port = parts.port
-    except ValueError as error:
-        raise ConnectorError("The address has no valid port.", retry=False) from error
-    if parts.scheme not in ("https", "http") or not parts.hostname:
-        raise not_https()
-    return parts.scheme, parts.hostname, port or (443 if parts.scheme == "https" else 80)
+        return read_url(url)
+    except Refused as error:
+        raise not_https() from error

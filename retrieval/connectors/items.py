@@ -105,7 +105,9 @@ def list_unnamed(connection: Connection) -> QuerySet[Any]:
 
 def count_documents(connection: Connection) -> int:
     """How many documents the connection keeps."""
-    return SyncItem.objects.filter(connection=connection, document__isnull=False).count()
+    return SyncItem.objects.filter(
+        connection=connection, document__isnull=False, document__deleted_at=None
+    ).count()
 
 
 def list_document_ids(connection: Connection, *, limit: int) -> list[UUID]:

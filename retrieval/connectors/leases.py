@@ -97,7 +97,10 @@ def hold(lease: Lease) -> Iterator[Connection]:
         if held is None:
             raise LeaseLost
         yield held
-        Connection.objects.filter(pk=held.pk).update(lease_until=_until())
+        # Unless the block gave the lease back. Nobody could take it while the row was locked.
+        Connection.objects.filter(pk=held.pk, lease_until__isnull=False).update(
+            lease_until=_until()
+        )
     lease.note_progress()
 
 

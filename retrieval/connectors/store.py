@@ -138,11 +138,19 @@ def lock_by_id(organization_id: UUID, document_ids: Iterable[UUID]) -> list[Docu
 
 def move_document(document: Document, *, to: Document) -> None:
     """Let `document` go on where `to`, of the same bytes, has turned up; `to` is gone by then."""
+    was_named_by_file = document.title == title_from_name(document.file_name)[:300]
     for name in (*_DETAILS, "external_id"):
         setattr(document, name, getattr(to, name))
-    document.save(update_fields=[*_DETAILS, "external_id"])
-    data = {"from_path": False, "replaced": str(to.pk)}
-    record_system(document.organization_id, "retrieval.document_moved", subject=document, data=data)
+    title = title_from_name(document.file_name)[:300]
+    reread = was_named_by_file and document.title != title
+    if reread:
+        document.title = title
+    document.save(update_fields=["external_id"])
+    _save(document, reread=reread)
+    data = {"instead_of": str(to.pk)}
+    record_system(
+        document.organization_id, "retrieval.document_relocated", subject=document, data=data
+    )
 
 
 def _make(connection: Connection, incoming: Incoming) -> Document:

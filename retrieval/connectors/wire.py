@@ -71,9 +71,13 @@ class Incoming(io.RawIOBase):
         self._sock.settimeout(self._deadline.left(most=SILENCE_SECONDS))
         received = self._sock.recv_into(buffer)
         self._bytes -= received
-        if self._bytes < 0:
-            raise ConnectorError(f"{self._host} sends more than was asked for.", retry=False)
+        self.check_room(0)
         return received
+
+    def check_room(self, size: int) -> None:
+        """Raises ConnectorError when so many bytes more may not arrive."""
+        if size > self._bytes:
+            raise ConnectorError(f"{self._host} sends more than was asked for.", retry=False)
 
 
 @contextmanager

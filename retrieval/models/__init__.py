@@ -10,6 +10,7 @@ from retrieval.models.grants import (
     SourceUserGrant,
 )
 from retrieval.models.library import Blob, Chunk, Document, DocumentVersion, Source
+from retrieval.models.live import LiveResult, LiveSource, LiveTool, MemberCredential
 from retrieval.models.spaces import EmbeddingSpace
 
 __all__ = [
@@ -21,6 +22,10 @@ __all__ = [
     "DocumentUserGrant",
     "DocumentVersion",
     "EmbeddingSpace",
+    "LiveResult",
+    "LiveSource",
+    "LiveTool",
+    "MemberCredential",
     "Source",
     "SourceTeamGrant",
     "SourceUserGrant",

@@ -8,6 +8,7 @@ tasks, arguments.
 from __future__ import annotations
 
 import itertools
+import json
 import uuid
 from dataclasses import dataclass, field
 from datetime import timedelta
@@ -34,7 +35,7 @@ from audit.models import AuditEvent
 from audit.record import record_system
 from conversations.models import Conversation, Message, Run
 from kaizen.kernel.clock import now
-from retrieval.models import Blob, Chunk, Document, DocumentVersion
+from retrieval.models import Blob, Chunk, Connection, Document, DocumentVersion
 from tasks.models import Delegation, Occurrence, Task
 from tests import factories as make
 
@@ -119,6 +120,15 @@ def _furnish_once(house: House) -> None:
     source = house.keep(
         make.make_source(
             org, name=house.say("source"), description=house.say("about"), project=project
+        )
+    )
+    house.keep(
+        Connection.objects.create(
+            **at,
+            source=source,
+            connector="folder",
+            config={"folder": house.say("folder")},
+            secrets=json.dumps({"secret_key": house.hide("secret")}),
         )
     )
     document = house.keep(

@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
-from django.test import Client
+from django.test import Client, override_settings
 from pytest_django.plugin import DjangoDbBlocker
 
 from accounts.models import Membership, Organization, Role
@@ -15,13 +15,18 @@ from tests import factories, servers
 from tests.conftest import connected_to
 from tests.security.walk_probe import Caller, Worlds
 from tests.security.walk_world import build
+from tests.websites import website
 
 
 @pytest.fixture(scope="module")
 def worlds(django_db_setup: None, django_db_blocker: DjangoDbBlocker) -> Iterator[Worlds]:
     name = servers.create_database()
-    with connected_to(name, django_db_blocker):
-        yield Worlds(build("home"), build("foreign"), Caller("stranger", factories.make_user()))
+    with website() as site, override_settings(EGRESS_ALLOW=(site.allowed,)):
+        site.serve("/page", "<title>A page of the walk</title><p>Of the walk.")
+        with connected_to(name, django_db_blocker):
+            home, foreign = build("home"), build("foreign")
+            home.page_url = foreign.page_url = f"{site.origin}/page"
+            yield Worlds(home, foreign, Caller("stranger", factories.make_user()))
     servers.drop_database(name)
 
 

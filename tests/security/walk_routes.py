@@ -166,6 +166,10 @@ SENT: dict[tuple[str, str], Callable[[World], Sent]] = {
     ("GET", "search/"): lambda world: Sent(query=f"q={world.canaries('passage')}"),
     ("POST", "sources/"): lambda world: Sent(form={"name": "A source of the walk"}),
     ("POST", "sources/<uuid:source_id>/upload/"): lambda world: Sent(form={"files": _file()}),
+    ("POST", "sources/<uuid:source_id>/url/"): lambda world: Sent(form={"url": world.page_url}),
+    ("POST", "api/v1/sources/<uuid:source_id>/documents/url/"): lambda world: Sent(
+        json={"url": world.page_url}
+    ),
     ("POST", "tasks/new/"): lambda world: Sent(form=_task_form(world)),
     ("POST", "tasks/<uuid:task_id>/edit/"): lambda world: Sent(form=_task_form(world)),
     ("POST", "tasks/<uuid:task_id>/renew/"): lambda world: Sent(form={"consent": "on", "days": 3}),
@@ -179,6 +183,17 @@ SENT: dict[tuple[str, str], Callable[[World], Sent]] = {
     ("POST", "api/v1/grants/"): lambda world: Sent(json=_grant(world)),
     ("DELETE", "api/v1/grants/"): lambda world: Sent(query=_query(_grant(world))),
     ("GET", "api/v1/search/"): lambda world: Sent(query=f"q={world.canaries('passage')}"),
+    ("GET", "api/v1/access/explain/"): lambda world: Sent(
+        query=f"member={world.member.pk}&document={world.document.pk}"
+    ),
+    ("POST", "api/v1/access/what-if/"): lambda world: Sent(
+        json={
+            "change": "team_member",
+            "act": "add",
+            "team": str(world.team.uuid),
+            "member": str(world.member.pk),
+        }
+    ),
     ("POST", "api/v1/sources/"): lambda world: Sent(json={"name": "A source of the walk"}),
     ("PATCH", "api/v1/sources/<uuid:source_id>/"): lambda world: Sent(json={"description": "New"}),
     ("POST", "api/v1/sources/<uuid:source_id>/documents/"): lambda world: Sent(

@@ -77,6 +77,7 @@ class World:
     secret: str
     suspended_secret: str
     loner_secret: str
+    page_url: str = ""
 
     @property
     def slug(self) -> str:

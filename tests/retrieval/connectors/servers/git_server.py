@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ssl
 import subprocess
 import threading
 from base64 import b64encode
@@ -97,7 +98,10 @@ class GitServer:
     """Serves repositories by path; may ask for a password, answer with an error or a redirect."""
 
     def __init__(
-        self, repositories: Mapping[str, Repository], application: Any | None = None
+        self,
+        repositories: Mapping[str, Repository],
+        application: Any | None = None,
+        tls: ssl.SSLContext | None = None,
     ) -> None:
         self.requests: list[tuple[str, str, str]] = []
         self.bytes_sent = 0
@@ -108,6 +112,8 @@ class GitServer:
         )
         self._server = make_server("127.0.0.1", 0, self._answer, handler_class=_Quiet)
         self.port = self._server.server_port
+        if tls is not None:
+            self._server.socket = tls.wrap_socket(self._server.socket, server_side=True)
         self._thread = threading.Thread(target=self._server.serve_forever, args=(0.01,))
         self._thread.start()
 
@@ -189,10 +195,12 @@ class GitProgram:
 
 @contextmanager
 def serving(
-    repositories: Mapping[str, Repository], application: Any | None = None
+    repositories: Mapping[str, Repository],
+    application: Any | None = None,
+    tls: ssl.SSLContext | None = None,
 ) -> Iterator[GitServer]:
     """A started server, stopped at the end."""
-    server = GitServer(repositories, application)
+    server = GitServer(repositories, application, tls)
     try:
         yield server
     finally:

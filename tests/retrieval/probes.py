@@ -1,0 +1,127 @@
+"""Asks the relation's functions one by one, below everything that guards their answers once more."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from django.db import connection, transaction
+
+from accounts import relation
+from accounts.authority import Authority
+from accounts.models import Project
+from accounts.permissions import Verb
+from retrieval import acl
+from retrieval.models import Document, EmbeddingSpace, Source
+from retrieval.vectors import vector_literal
+from tests.retrieval.worlds import WORD, RememberingEmbedder
+
+MATCHING = "retrieval_matching_documents"
+EXACT, NEAREST = "retrieval_vector_exact", "retrieval_vector_nearest"
+WORDS = "retrieval_lexical_search"
+_WHO = "%s, %s, %s, %s::integer[], %s::integer[], %s::integer[], %s::bigint[], %s::jsonb"
+
+
+@contextmanager
+def unkept() -> Iterator[None]:
+    """A savepoint that is rolled back: rows that no transaction could commit can stand in it."""
+    with transaction.atomic():
+        yield
+        transaction.set_rollback(True)
+
+
+def source_names(authority: Authority, verb: Verb = Verb.VIEW) -> set[str]:
+    """What `retrieval_visible_sources` answers."""
+    keys = _column(*acl.source_keys(authority, verb))
+    return set(Source.objects.filter(key__in=keys).values_list("name", flat=True))
+
+
+def document_titles(authority: Authority, verb: Verb = Verb.VIEW) -> set[str]:
+    """What `retrieval_granted_documents` answers."""
+    keys = _column(*acl.document_keys(authority, verb))
+    return set(Document.objects.filter(key__in=keys).values_list("title", flat=True))
+
+
+def project_names(authority: Authority, verb: Verb = Verb.VIEW) -> set[str]:
+    """What the grants of `accounts.relation` answer."""
+    keys = _column(*relation.granted(authority, Project, verb))
+    return set(Project.objects.filter(key__in=keys).values_list("name", flat=True))
+
+
+def teams(authority: Authority) -> set[int]:
+    """What `accounts_principals` answers."""
+    return set(
+        _column(
+            "SELECT accounts_principals(%s, %s)", (authority.organization_id, authority.user_id)
+        )
+    )
+
+
+def matching(authority: Authority, filters: dict[str, Any] | None = None) -> list[str]:
+    """The titles that `retrieval_matching_documents` answers."""
+    sql = f"SELECT key FROM {MATCHING}({_WHO})"
+    keys = _column(sql, _who(authority, filters or {}))
+    titles = dict(Document.objects.filter(key__in=keys).values_list("key", "title"))
+    return sorted(titles[key] for key in keys)
+
+
+def by_meaning(
+    authority: Authority,
+    function: str,
+    *,
+    filters: dict[str, Any] | None = None,
+    without: Sequence[str] = (),
+) -> list[str]:
+    """The titles of the passages that one of the vector functions brings, as often as it does."""
+    space = EmbeddingSpace.objects.get(organization_id=authority.organization_id)
+    query = vector_literal(RememberingEmbedder().embed_query(WORD))
+    sql = f"SELECT chunk_key FROM {function}({_WHO}, {_MUST}, %s, %s::halfvec, 50)"
+    must = _must(authority, without)
+    return _titles(_column(sql, (*_who(authority, filters), *must, space.key, query)))
+
+
+def by_words(
+    authority: Authority,
+    *,
+    filters: dict[str, Any] | None = None,
+    without: Sequence[str] = (),
+) -> list[str]:
+    """The titles of the passages that the lexical function brings, as often as it does."""
+    sql = (
+        f"SELECT chunk_key FROM {WORDS}({_WHO}, "
+        "ARRAY(SELECT t.term FROM retrieval_query_terms(%s, ARRAY[%s]) t), "
+        f"'{{}}'::text[], {_MUST}, 50) WHERE chunk_key IS NOT NULL"
+    )
+    must = _must(authority, without)
+    return _titles(
+        _column(sql, (*_who(authority, filters), authority.organization_key, WORD, *must))
+    )
+
+
+_MUST = "retrieval_must(%s, '{}', %s::text[])"
+
+
+def _must(authority: Authority, without: Sequence[str]) -> tuple[Any, ...]:
+    return (authority.organization_key, list(without))
+
+
+def _who(authority: Authority, filters: dict[str, Any] | None) -> tuple[Any, ...]:
+    return (*acl.caller(authority), None if filters is None else json.dumps(filters))
+
+
+def _column(sql: str, parameters: Sequence[Any]) -> list[Any]:
+    with connection.cursor() as cursor:
+        cursor.execute(sql, parameters)
+        return [row[0] for row in cursor.fetchall()]
+
+
+def _titles(chunk_keys: list[int]) -> list[str]:
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "SELECT d.title FROM unnest(%s::bigint[]) AS c (key) JOIN retrieval_chunk x "
+            "ON x.key = c.key JOIN retrieval_document d ON d.id = x.document_id ORDER BY 1",
+            [chunk_keys],
+        )
+        return [row[0] for row in cursor.fetchall()]
