@@ -255,7 +255,7 @@ def _health(connection: Connection) -> dict[str, Any]:
         "problem": "" if usable else (entry.problem if entry is not None else missing),
         "is_paused": connection.state == Connection.State.PAUSED,
         "is_ending": connection.state == Connection.State.ENDING,
-        "documents": SyncItem.objects.filter(connection=connection, document__isnull=False).count(),
+        "documents": count_documents(connection),
         "runs": SyncRun.objects.filter(connection=connection).order_by("-started_at", "-pk")[
             :SHOWN_RUNS
         ],

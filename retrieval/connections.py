@@ -24,7 +24,7 @@ from kaizen.kernel.errors import Conflict, Invalid, Missing
 from kaizen.kernel.jobs import enqueue
 from retrieval.connectors import fields
 from retrieval.connectors.border import guarded
-from retrieval.connectors.catalog import get_connector
+from retrieval.connectors.catalog import get_connector, open_connector
 from retrieval.connectors.contract import ConnectorError
 from retrieval.connectors.outcome import SYNC_JOB
 from retrieval.connectors.rights import forget_rights
@@ -231,9 +231,8 @@ def _check(connection: Connection) -> Checked:
 def _ask(connection: Connection) -> Checked:
     slug = connection.connector
     try:
-        kind = get_connector(slug)
+        connector = open_connector(slug, opened=connection.config, hidden=connection.secrets)
         with guarded(slug):
-            connector = kind(fields.load(kind.Config, connection.config, connection.secrets))
             try:
                 connector.check()
             finally:

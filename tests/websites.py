@@ -157,7 +157,7 @@ class _Handler(BaseHTTPRequestHandler):
             self.wfile.flush()
         self.close_connection = True
 
-    do_POST = do_HEAD = do_GET
+    do_POST = do_HEAD = do_DELETE = do_GET
 
     def log_message(self, format: str, *args: object) -> None:
         """Quiet."""

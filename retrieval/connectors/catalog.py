@@ -8,17 +8,18 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
 from importlib import import_module
 from importlib.metadata import EntryPoint, entry_points
 from typing import Any, cast
 
-from pydantic import BaseModel
+from pydantic import BaseModel, ValidationError
 
+from retrieval.connectors.border import guarded
 from retrieval.connectors.contract import Connector, ConnectorError
-from retrieval.connectors.fields import find_unsupported
+from retrieval.connectors.fields import find_unsupported, load
 
 logger = logging.getLogger(__name__)
 
@@ -76,6 +77,18 @@ def get_connector(slug: str) -> type[Connector]:
         message = f"The connector “{slug}” can't be used: {entry.problem}"
         raise ConnectorError(message, retry=False)
     return entry.connector
+
+
+def open_connector(slug: str, *, opened: Mapping[str, Any], hidden: str) -> Connector:
+    """A connector with its stored configuration. Raises ConnectorError."""
+    kind = get_connector(slug)
+    try:
+        config = load(kind.Config, opened, hidden)
+    except ValidationError as error:
+        message = "Its settings don't fit the connector any more. Open them and save them again."
+        raise ConnectorError(message, retry=False) from error
+    with guarded(slug):
+        return kind(config)
 
 
 def _found() -> Iterator[Entry]:

@@ -24,25 +24,26 @@ from retrieval.models.connections import LONGEST_MESSAGE
 _FIRST_PATIENCE = timedelta(minutes=15)
 _LONGEST_PATIENCE = timedelta(days=1)
 _UNIQUE = ("organization", "connection", "external_id")
+_TROUBLE = ("waiting", "error", "failures", "retry_at")
 
 
-def note_named(connection: Connection, documents: Mapping[str, Document]) -> None:
-    """The open pass named these items, which have documents."""
-    _upsert(
-        [
-            _row(connection, key, document_id=document.pk)
-            for key, document in sorted(documents.items())
-        ],
-        fields=("last_pass", "document"),
-    )
+def note_named(
+    connection: Connection, documents: Mapping[str, Document], *, settled: Iterable[str]
+) -> None:
+    """The open pass named these items, which have documents; nothing is left to do for `settled`."""
+    done = set(settled)
+    rows = {
+        key: _row(connection, key, document_id=document.pk)
+        for key, document in sorted(documents.items())
+    }
+    named = ("last_pass", "document")
+    _upsert([row for key, row in rows.items() if key in done], fields=(*named, *_TROUBLE))
+    _upsert([row for key, row in rows.items() if key not in done], fields=named)
 
 
 def note_stored(connection: Connection, key: str, document: Document) -> None:
     """An item was fetched and stored."""
-    _upsert(
-        [_row(connection, key, document_id=document.pk)],
-        fields=("last_pass", "document", "waiting", "error", "failures", "retry_at"),
-    )
+    note_named(connection, {key: document}, settled=[key])
 
 
 def note_failed(connection: Connection, key: str, *, item: Item | None, message: str) -> None:
@@ -101,6 +102,14 @@ def list_unnamed(connection: Connection) -> QuerySet[Any]:
     return SyncItem.objects.filter(
         connection=connection, last_pass__lt=connection.pass_number
     ).order_by("pk")
+
+
+def list_own(connection: Connection, keys: Iterable[str]) -> set[str]:
+    """Those of `keys` whose documents the connection brought in."""
+    rows = SyncItem.objects.filter(
+        connection=connection, external_id__in=list(keys), document__isnull=False
+    )
+    return set(rows.values_list("external_id", flat=True))
 
 
 def count_documents(connection: Connection) -> int:

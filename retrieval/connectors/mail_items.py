@@ -35,8 +35,8 @@ def take_message(
 
     `taken` holds the identities that messages of the folder have, and gets the new one.
     """
-    uid = number_of(answer.get("UID"))
-    if number_of(answer.get("RFC822.SIZE")) > choice.largest:
+    uid = _number_of(answer.get("UID"))
+    if _number_of(answer.get("RFC822.SIZE")) > choice.largest:
         folder.messages[uid] = Known("")
         return []
     headers = _read_headers(answer)
@@ -50,11 +50,6 @@ def take_message(
     folder.messages[uid] = Known(identity, tuple(part.part for part in attachments))
     message = _message_item(name, identity, numbered, headers)
     return [message, *(_attachment_item(message, part) for part in attachments)]
-
-
-def number_of(value: Value) -> int:
-    """The number that a server sent, 0 for anything else."""
-    return int(value) if isinstance(value, bytes) and value.isdigit() else 0
 
 
 def _read_headers(answer: dict[str, Value]) -> Headers:
@@ -108,3 +103,7 @@ def _attachment_item(message: Item, attachment: Attachment) -> Item:
         dated_at=message.dated_at,
         media_type=attachment.media_type[:120],
     )
+
+
+def _number_of(value: Value) -> int:
+    return int(value) if isinstance(value, bytes) and value.isdigit() else 0

@@ -43,10 +43,12 @@ class Attachment:
     size: int
 
 
-def read_fetches(pieces: Sequence[Piece | None]) -> Iterator[dict[str, Value]]:
+def read_fetches(
+    pieces: Sequence[Piece | None], *, leave_out_broken: bool = False
+) -> Iterator[dict[str, Value]]:
     """The answers among what imaplib gives for FETCH, as name and value.
 
-    Raises MailSyntaxError.
+    Raises MailSyntaxError, unless broken answers are to be left out.
     """
     answer: list[Piece] = []
     for piece in pieces:
@@ -55,7 +57,11 @@ def read_fetches(pieces: Sequence[Piece | None]) -> Iterator[dict[str, Value]]:
         answer.append(piece)
         # A pair is text up to a literal, and the literal; the answer goes on after it.
         if isinstance(piece, bytes):
-            yield _read_fetch(answer)
+            try:
+                yield _read_fetch(answer)
+            except MailSyntaxError:
+                if not leave_out_broken:
+                    raise
             answer = []
 
 

@@ -99,10 +99,28 @@ class MailLine:
             # Places moved meanwhile, and a message may have slipped through between two windows.
         raise ConnectorError(f"The folder {folder} changes too fast to be read just now.")
 
-    def list_headers(self, uids: Sequence[int]) -> list[dict[str, Value]]:
-        """Size, arrival, structure and headers of messages of the open folder."""
-        items = f"(UID RFC822.SIZE INTERNALDATE BODYSTRUCTURE BODY.PEEK[HEADER.FIELDS ({FIELDS})])"
-        return self._fetch(",".join(map(str, uids)), items, most_bytes=4 * _TALK_BYTES)
+    def list_headers(self, uids: Sequence[int]) -> dict[int, dict[str, Value]]:
+        """Size, arrival, structure and headers of messages of the open folder, by number.
+
+        Without the structure where the server can't say it in a way that can be read; without the
+        message where it is gone.
+        """
+        found: dict[int, dict[str, Value]] = {}
+        for structure in ("BODYSTRUCTURE ", ""):
+            wanted = [uid for uid in uids if uid not in found]
+            if not wanted:
+                break
+            answers = self._fetch(
+                ",".join(map(str, wanted)),
+                f"(UID RFC822.SIZE INTERNALDATE {structure}BODY.PEEK[HEADER.FIELDS ({FIELDS})])",
+                most_bytes=4 * _TALK_BYTES,
+                leave_out_broken=True,
+            )
+            for answer in answers:
+                uid = answer.get("UID")
+                if isinstance(uid, bytes) and uid.isdigit() and "RFC822.SIZE" in answer:
+                    found[int(uid)] = answer
+        return found
 
     def find_message(self, uid: int, *, most_bytes: int) -> bytes | None:
         """A whole message of the open folder, None where it is gone."""
@@ -133,12 +151,15 @@ class MailLine:
                 self._do(lambda client: client.logout())
         self._drop()
 
-    def _fetch(self, uids: str, items: str, *, most_bytes: int) -> list[dict[str, Value]]:
+    def _fetch(
+        self, uids: str, items: str, *, most_bytes: int, leave_out_broken: bool = False
+    ) -> list[dict[str, Value]]:
         data = self._uid(
             "FETCH", uids, items, most_bytes=most_bytes + _TALK_BYTES, seconds=FETCH_SECONDS
         )
         try:
-            return [answer for answer in read_fetches(data) if "UID" in answer]
+            answers = read_fetches(data, leave_out_broken=leave_out_broken)
+            return [answer for answer in answers if "UID" in answer]
         except MailSyntaxError as error:
             raise self._unclear() from error
 

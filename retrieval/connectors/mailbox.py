@@ -17,7 +17,7 @@ from pydantic import BaseModel
 from retrieval.connectors.contract import ConnectorError, Fetched, Gone, Item, Page
 from retrieval.connectors.mail_config import MailboxConfig
 from retrieval.connectors.mail_headers import read_part
-from retrieval.connectors.mail_items import Choice, number_of, take_message
+from retrieval.connectors.mail_items import Choice, take_message
 from retrieval.connectors.mail_parse import Value
 from retrieval.connectors.mail_state import FolderState, State, read_state, write_state
 from retrieval.connectors.mail_wire import Account, MailLine
@@ -135,7 +135,7 @@ class MailboxConnector:
         """What the server tells of messages, in their order, without those that just vanished."""
         if self._line.open_folder(name, again=False).validity != validity:
             raise ConnectorError(f"The server has just numbered the folder {name} anew.")
-        told = {number_of(answer.get("UID")): answer for answer in self._line.list_headers(uids)}
+        told = self._line.list_headers(uids)
         return [told[uid] for uid in uids if uid in told]
 
     def _settings_mark(self) -> str:

@@ -103,7 +103,9 @@ def hide(document: Document) -> None:
 def find_waiting(organization_id: UUID, source_id: UUID) -> list[UUID]:
     """Documents of a source with a name that somebody here bears by now; at most 1,000."""
     rows = WaitingReader.objects.filter(
-        organization_id=organization_id, document__source_id=source_id
+        organization_id=organization_id,
+        document__source_id=source_id,
+        document__deleted_at=None,
     )
     names = {_Name(kind, name) for kind, name in rows.values_list("kind", "name").distinct()}
     known = _known(organization_id, names)

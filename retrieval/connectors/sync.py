@@ -14,14 +14,11 @@ from dataclasses import replace
 from enum import StrEnum
 from uuid import UUID
 
-from pydantic import ValidationError
-
 from kaizen.kernel.text import make_storable
 from retrieval.connectors import items, leases, outcome
 from retrieval.connectors.border import guarded
-from retrieval.connectors.catalog import get_connector
-from retrieval.connectors.contract import AclUnknown, Connector, ConnectorError, Page
-from retrieval.connectors.fields import load
+from retrieval.connectors.catalog import open_connector
+from retrieval.connectors.contract import AclUnknown, ConnectorError, Page
 from retrieval.connectors.finish import Held, finish_pass, remove_everything
 from retrieval.connectors.incoming import read_item
 from retrieval.connectors.leases import Lease, LeaseLost, Stopped, check_wanted, hold
@@ -31,7 +28,7 @@ from retrieval.connectors.store import lock_by_id
 from retrieval.connectors.taking import Attempt, take_item, take_page
 from retrieval.models import Connection
 
-SLICE_SECONDS = 300.0
+SLICE_SECONDS = 30.0
 """A sync that takes longer makes room for others after a page, and goes on as a new job."""
 _RETRIES_AT_ONCE = 20
 
@@ -79,7 +76,10 @@ def _sync(lease: Lease, *, until: float) -> Ended:
             raise ConnectorError(
                 f"The sync was broken off {connection.consecutive_failures} times in a row."
             )
-        connector, pace = _open(connection, lease)
+        connector = open_connector(
+            connection.connector, opened=connection.config, hidden=connection.secrets
+        )
+        pace = Pace(connection.requests_a_minute, check=lambda: check_wanted(lease))
         try:
             attempt = Attempt(
                 lease=lease, run_id=run_id, connector=connector, pace=pace, until=until
@@ -98,19 +98,6 @@ def _sync(lease: Lease, *, until: float) -> Ended:
     except ConnectorError as error:
         outcome.fail(lease, run_id, error)
         return Ended.FAILED
-
-
-def _open(connection: Connection, lease: Lease) -> tuple[Connector, Pace]:
-    """The configured connector. Raises ConnectorError."""
-    kind = get_connector(connection.connector)
-    try:
-        config = load(kind.Config, connection.config, connection.secrets)
-    except ValidationError as error:
-        message = "Its settings don't fit the connector any more. Open them and save them again."
-        raise ConnectorError(message, retry=False) from error
-    with guarded(connection.connector):
-        connector = kind(config)
-    return connector, Pace(connection.requests_a_minute, check=lambda: check_wanted(lease))
 
 
 def _pass(attempt: Attempt, connection: Connection) -> Ended:

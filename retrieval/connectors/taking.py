@@ -92,7 +92,8 @@ def _take_named(attempt: Attempt, page: Page, named: _Named) -> list[Incoming]:
     """Apply what needs no fetching: rights, deletions, marks. Returns what has to be fetched."""
     with hold(attempt.lease) as connection:
         known = lock_documents(connection, {*named.incoming, *named.gone, *named.bad})
-        gone = [known.pop(key) for key in sorted(named.gone & known.keys())]
+        own = items.list_own(connection, named.gone)
+        gone = [known.pop(key) for key in sorted(own & known.keys())]
         remove_documents(connection.organization_id, gone, reason="gone upstream")
         items.forget(connection, named.gone)
         acls = {
@@ -102,7 +103,13 @@ def _take_named(attempt: Attempt, page: Page, named: _Named) -> list[Incoming]:
         }
         documents = [document for document in known.values() if document.pk in acls]
         changed = mirror_rights(connection.organization_id, acls, documents) if acls else 0
-        items.note_named(connection, known)
+        settled = {
+            key
+            for key, incoming in named.incoming.items()
+            if incoming.revision and key in known and known[key].revision == incoming.revision
+        }
+        mentioned = {key: known[key] for key in known.keys() - named.gone}
+        items.note_named(connection, mentioned, settled=settled)
         for key, problem in named.bad.items():
             items.note_failed(connection, key, item=None, message=problem)
             if attempt.mirrors and key in known:
@@ -124,8 +131,7 @@ def _take_named(attempt: Attempt, page: Page, named: _Named) -> list[Incoming]:
     return [
         incoming
         for key, incoming in named.incoming.items()
-        if key not in still
-        and not (incoming.revision and key in known and known[key].revision == incoming.revision)
+        if key not in still and key not in settled
     ]
 
 
@@ -161,7 +167,8 @@ def take_item(attempt: Attempt, incoming: Incoming) -> None:
 
 def _take_gone(attempt: Attempt, incoming: Incoming) -> None:
     with hold(attempt.lease) as connection:
-        gone = list(lock_documents(connection, [incoming.key]).values())
+        own = items.list_own(connection, [incoming.key])
+        gone = list(lock_documents(connection, own).values())
         remove_documents(connection.organization_id, gone, reason="gone upstream")
         items.forget(connection, [incoming.key])
         outcome.count(attempt.run_id, deleted=len(gone))

@@ -28,9 +28,7 @@ FailureCode = Literal[
 BlockKind = Literal["heading", "paragraph", "list", "table", "code"]
 TextKind = Literal["markdown", "text", "html", "csv", "email"]
 # Containers ("zip", "ole", "tar", "gzip"): what they hold is found out where they are unpacked.
-FileKind = Literal[
-    "markdown", "text", "html", "csv", "email", "pdf", "zip", "ole", "tar", "gzip"
-]
+FileKind = Literal["markdown", "text", "html", "csv", "email", "pdf", "zip", "ole", "tar", "gzip"]
 
 
 class ArchiveFound(Exception):

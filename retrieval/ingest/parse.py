@@ -8,12 +8,15 @@ the limits.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from email.message import Message
 from pathlib import PurePosixPath
 
 from kaizen.kernel.text import is_blank, make_storable
+from retrieval.ingest.archive import MEDIA_TYPES, Entry, Refused
 from retrieval.ingest.contract import (
     MAX_UPLOAD_BYTES,
+    ArchiveFound,
     Block,
     Draft,
     FileToParse,
@@ -24,9 +27,21 @@ from retrieval.ingest.contract import (
 from retrieval.ingest.language import guess_language
 from retrieval.ingest.parser_pool import ParserPool, parser_pool
 from retrieval.ingest.parser_process import read_file
+from retrieval.ingest.properties import clean_author, clean_tags, find_date
 from retrieval.ingest.sniff import find_kind
 
-__all__ = ["MAX_UPLOAD_BYTES", "Block", "ParseFailure", "ParseLimits", "Parsed", "parse"]
+__all__ = [
+    "MAX_UPLOAD_BYTES",
+    "ArchiveFound",
+    "Block",
+    "Entry",
+    "ParseFailure",
+    "ParseLimits",
+    "Parsed",
+    "Refused",
+    "parse",
+    "unpack",
+]
 
 _IN_PROCESS = {"markdown", "text"}
 # Reading Markdown takes linear time, but a hostile megabyte takes seconds: larger ones get the
@@ -48,8 +63,40 @@ def parse(
     """Read one file. `media_type` is what the sender claimed; its charset counts as a hint.
 
     Raises:
+        ArchiveFound: it holds files, each a document of its own: `unpack` gives them.
         ParseFailure: with a code and a sentence for the person who uploaded it.
     """
+    file = _file(data, name=name, media_type=media_type, limits=limits)
+    if file.kind in _IN_PROCESS and len(data) <= _LARGEST_IN_PROCESS:
+        draft = read_file(file)
+    else:
+        draft = (pool or parser_pool()).parse(file)
+    return _settle(draft, name=name)
+
+
+def unpack(
+    data: bytes,
+    *,
+    name: str,
+    limits: ParseLimits = _DEFAULT_LIMITS,
+    pool: ParserPool | None = None,
+) -> Iterator[Entry | Refused]:
+    """The files in an archive, one after another. Raises ParseFailure, also on the way."""
+    file = _file(data, name=name, media_type=None, limits=limits)
+    yield from (pool or parser_pool()).unpack(file)
+
+
+def archive_media_type(data: bytes, *, name: str) -> str:
+    """The media type of an archive, empty for any other file."""
+    try:
+        kind = find_kind(data, name=name, media_type=None)
+    except ParseFailure:
+        return ""
+    return MEDIA_TYPES.get(kind, "")
+
+
+def _file(data: bytes, *, name: str, media_type: str | None, limits: ParseLimits) -> FileToParse:
+    """The file with its kind. Raises ParseFailure."""
     if len(data) > limits.max_bytes:
         raise ParseFailure(
             "too_large", f"The file is larger than {limits.max_bytes // (1024 * 1024)} MB."
@@ -57,12 +104,7 @@ def parse(
     if not data.strip(b" \t\r\n\x0b\x0c\x00"):
         raise ParseFailure("empty" if not data else "no_text", "The file is empty.")
     kind = find_kind(data, name=name, media_type=media_type)
-    file = FileToParse(data, kind, name, _charset_of(media_type), limits)
-    if kind in _IN_PROCESS and len(data) <= _LARGEST_IN_PROCESS:
-        draft = read_file(file)
-    else:
-        draft = (pool or parser_pool()).parse(file)
-    return _settle(draft, name=name)
+    return FileToParse(data, kind, name, _charset_of(media_type), limits)
 
 
 def _settle(draft: Draft, *, name: str) -> Parsed:
@@ -97,6 +139,9 @@ def _settle(draft: Draft, *, name: str) -> Parsed:
         encoding=draft.encoding,
         media_type=draft.media_type,
         warnings=tuple(warnings),
+        author=clean_author(draft.author),
+        dated_at=find_date(draft.dated),
+        tags=clean_tags(draft.tags),
     )
 
 

@@ -15,13 +15,16 @@ import queue
 import subprocess
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import asdict
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import retrieval
-from retrieval.ingest.contract import Draft, FileToParse, ParseFailure
+from retrieval.ingest.archive import Entry, Refused
+from retrieval.ingest.contract import ArchiveFound, Draft, FileToParse, ParseFailure
 from retrieval.ingest.parser_process import LENGTH
 
 logger = logging.getLogger(__name__)
@@ -30,6 +33,7 @@ MEMORY_BYTES = 1536 * 1024 * 1024
 FILES_PER_PROCESS = 200
 _LONGEST_ANSWER = 512 * 1024 * 1024
 _STARTUP_SECONDS = 10.0
+_BROKEN = "This file can't be read: reading it failed."
 _ROOT = Path(next(iter(retrieval.__path__))).resolve().parent
 
 
@@ -60,25 +64,68 @@ class WarmParser:
         """Have `file` read.
 
         Raises:
+            ArchiveFound: it holds files; `unpack` gives them.
             ParseFailure: what the reader said, or timed_out, too_large, corrupt when the process
-            broke a limit
-                or crashed.
+                broke a limit or crashed.
         """
-        is_fresh = self._ready()
-        deadline = file.limits.seconds + (_STARTUP_SECONDS if is_fresh else 0.0)
+        answer = self._understand(next(self._talk(file, unpack=False)))
+        if "draft" in answer:
+            return Draft.from_json(answer["draft"])
+        raise ArchiveFound
+
+    def unpack(self, file: FileToParse) -> Iterator[Entry | Refused]:
+        """Have an archive unpacked, one file at a time. Raises ParseFailure as `parse` does."""
+        frames = self._talk(file, unpack=True)
+        is_done = False
+        try:
+            for frame in frames:
+                answer = self._understand(frame)
+                if "entry" in answer:
+                    yield Entry(answer["entry"], next(frames))
+                elif "refused" in answer:
+                    yield Refused(*answer["refused"])
+                else:
+                    is_done = True
+                    return
+        except ParseFailure:
+            is_done = True
+            raise
+        finally:
+            if not is_done:
+                # Its next frames would be taken for answers to another request.
+                self.close()
+
+    def _talk(self, file: FileToParse, *, unpack: bool) -> Iterator[bytes]:
+        """Ask, and give the answer's frames. The clock runs only while one is waited for."""
+        seconds = file.limits.seconds + (_STARTUP_SECONDS if self._ready() else 0.0)
         process = self._process
-        assert process is not None  # noqa: S101 - _ready has just set it
+        if process is None:
+            raise _ProcessEnded
+        self._files += 1
+        with self._watched(process, file, seconds):
+            _ask(process, file, unpack=unpack)
+            frame = _read_frame(process)
+        while True:
+            yield frame
+            with self._watched(process, file, file.limits.seconds):
+                frame = _read_frame(process)
+
+    @contextmanager
+    def _watched(
+        self, process: subprocess.Popen[bytes], file: FileToParse, seconds: float
+    ) -> Iterator[None]:
+        """Kill the process when the block takes longer; what broke it becomes a ParseFailure."""
         is_late = threading.Event()
 
         def end() -> None:
             is_late.set()
             process.kill()
 
-        watch = threading.Timer(deadline, end)
+        watch = threading.Timer(seconds, end)
         watch.daemon = True
         watch.start()
         try:
-            answer = self._exchange(process, file)
+            yield
         except (_ProcessEnded, OSError) as error:
             self.close()
             logger.warning("parser process ended on a %s file: %s", file.kind, process.returncode)
@@ -87,11 +134,9 @@ class WarmParser:
                     "timed_out",
                     f"Reading this file took longer than {file.limits.seconds:g} seconds.",
                 ) from error
-            raise ParseFailure("corrupt", "This file can't be read: reading it failed.") from error
+            raise ParseFailure("corrupt", _BROKEN) from error
         finally:
             watch.cancel()
-        self._files += 1
-        return self._understand(answer)
 
     def close(self) -> None:
         """End the process at once. The next `parse` starts another."""
@@ -121,41 +166,24 @@ class WarmParser:
         self._files = 0
         return True
 
-    def _exchange(self, process: subprocess.Popen[bytes], file: FileToParse) -> bytes:
-        header = {
-            "kind": file.kind,
-            "name": file.name,
-            "charset": file.charset,
-            "limits": asdict(file.limits),
-        }
-        if process.stdin is None or process.stdout is None:
-            raise _ProcessEnded
-        head = json.dumps(header).encode()
-        process.stdin.write(LENGTH.pack(len(head)) + head + LENGTH.pack(len(file.data)))
-        process.stdin.write(file.data)
-        process.stdin.flush()
-        (length,) = LENGTH.unpack(_read_exactly(process, LENGTH.size))
-        if length > _LONGEST_ANSWER:
-            raise _ProcessEnded
-        return _read_exactly(process, length)
-
-    def _understand(self, answer: bytes) -> Draft:
+    def _understand(self, frame: bytes) -> dict[str, Any]:
         """What the process said; whatever isn't an answer means that the file broke it."""
         try:
-            said = json.loads(answer)
-            if "draft" in said:
-                return Draft.from_json(said["draft"])
+            said: dict[str, Any] = json.loads(frame)
             if "failure" in said:
                 code, message = said["failure"]
                 raise ParseFailure(code, message)
+            is_breach = "breach" in said
         except (ValueError, KeyError, TypeError) as error:
             self.close()
-            raise ParseFailure("corrupt", "This file can't be read: reading it failed.") from error
-        self.close()
-        raise ParseFailure(
-            "too_large",
-            "Reading this file needs more memory than is allowed. Split it and try again.",
-        )
+            raise ParseFailure("corrupt", _BROKEN) from error
+        if is_breach:
+            self.close()
+            raise ParseFailure(
+                "too_large",
+                "Reading this file needs more memory than is allowed. Split it and try again.",
+            )
+        return said
 
 
 class ParserPool:
@@ -173,6 +201,14 @@ class ParserPool:
         parser = self._free.get()
         try:
             return parser.parse(file)
+        finally:
+            self._free.put(parser)
+
+    def unpack(self, file: FileToParse) -> Iterator[Entry | Refused]:
+        """See `WarmParser.unpack`. Holds a parser until it is used up or closed."""
+        parser = self._free.get()
+        try:
+            yield from parser.unpack(file)
         finally:
             self._free.put(parser)
 
@@ -223,6 +259,29 @@ def _start_process(memory_bytes: int) -> subprocess.Popen[bytes]:
         env={"PATH": os.environ.get("PATH", os.defpath)},
         cwd=_ROOT,
     )
+
+
+def _ask(process: subprocess.Popen[bytes], file: FileToParse, *, unpack: bool) -> None:
+    header = {
+        "kind": file.kind,
+        "name": file.name,
+        "charset": file.charset,
+        "limits": asdict(file.limits),
+        "unpack": unpack,
+    }
+    if process.stdin is None:
+        raise _ProcessEnded
+    head = json.dumps(header).encode()
+    process.stdin.write(LENGTH.pack(len(head)) + head + LENGTH.pack(len(file.data)))
+    process.stdin.write(file.data)
+    process.stdin.flush()
+
+
+def _read_frame(process: subprocess.Popen[bytes]) -> bytes:
+    (length,) = LENGTH.unpack(_read_exactly(process, LENGTH.size))
+    if length > _LONGEST_ANSWER:
+        raise _ProcessEnded
+    return _read_exactly(process, length)
 
 
 def _read_exactly(process: subprocess.Popen[bytes], length: int) -> bytes:

@@ -11,21 +11,13 @@ import subprocess
 import sys
 import time
 
+from tests.bench import world
 from tests.bench.server import ROOT, say
 
-# In the order of what they need; each module has `run(size)`.
-STAGES = (
-    "world",
-    "vector",
-    "lexical",
-    "hybrid",
-    "forbidden",
-    "peers",
-    "growth",
-    "grants",
-    "ingest",
-    "quality",
-)
+# Measured in the world of the asked size, then in fresh databases.
+WORLD_STAGES = ("vector", "lexical", "hybrid", "forbidden", "peers", "growth", "grants")
+FRESH_STAGES = ("ingest", "quality")
+STAGES = ("world", *WORLD_STAGES, *FRESH_STAGES)
 
 
 def size_of(text: str) -> int:
@@ -38,15 +30,23 @@ def size_of(text: str) -> int:
 
 
 def run_stage(name: str, size: int) -> None:
-    """One stage, in this process."""
+    """One stage, in this process. What needs Django is imported once the database is known."""
     if name == "world":
-        from tests.bench import world
-
         world.build(size)
-    elif name in ("page", "functions"):
-        importlib.import_module(f"tests.bench.{name}").run(size)
+    elif name == "page":
+        importlib.import_module("tests.bench.page").write()
+    elif name in FRESH_STAGES:
+        with world.fresh(name):
+            importlib.import_module(f"tests.bench.stages.{name}").run()
+    elif name in (*WORLD_STAGES, "functions"):
+        with world.opened(size) as opened:
+            if name == "functions":
+                importlib.import_module("tests.bench.functions").renew(opened)
+                return
+            importlib.import_module("tests.bench.scene").make_ready(opened)
+            importlib.import_module(f"tests.bench.stages.{name}").run(opened)
     else:
-        importlib.import_module(f"tests.bench.stages.{name}").run(size)
+        raise SystemExit(f"no such stage: {name} (there are {', '.join(STAGES)}, page, functions)")
 
 
 def main(arguments: list[str]) -> int:

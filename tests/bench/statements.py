@@ -1,5 +1,5 @@
-"""All SQL of the measurements: the product's own functions, called alone, and what they are measured
-beside.
+"""All SQL of the measurements: the product's own functions, called alone, and what stands beside
+them.
 
 What stands beside them: the organisation's graph without rights, a fetch to be filtered
 afterwards, one graph over everything with the rights as a filter, and the product's own statement
@@ -22,11 +22,11 @@ from retrieval.acl import caller
 from retrieval.search import Mode, search
 from retrieval.statement import EXACT_UP_TO
 from retrieval.vectors import vector_literal
+from tests.bench.clients import Statement
 from tests.bench.material import Floats
 from tests.bench.server import BenchServer, say
 from tests.bench.shape import DIMENSION, SPACE_DIGEST, SPACE_MODEL
 
-Statement = tuple[str, dict[str, Any]]
 _WHO = (
     "%(organization)s::uuid, %(organization_key)s::bigint, %(user)s::bigint, "
     "%(source_permissions)s::integer[], %(project_permissions)s::integer[], "
@@ -91,7 +91,6 @@ _FUNCTIONS = (
     "vector_nearest",
     "vector_search",
     "lexical_search",
-    "similar_terms",
 )
 _NAME = re.compile(rf"\bretrieval_({'|'.join(_FUNCTIONS)})\b")
 _BODIES = {

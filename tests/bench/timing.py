@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from django.db import connection
 
-from tests.bench.statements import Statement
+from tests.bench.clients import Statement
 
 # Questions a caller and cell.
 ROUNDS = int(os.environ.get("BENCH_ROUNDS", "25"))

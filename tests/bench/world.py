@@ -77,15 +77,23 @@ class World:
 
 
 @contextmanager
-def opened(size: int, *, with_django: bool = True) -> Iterator[World]:
+def opened(size: int) -> Iterator[World]:
     """The world of this size with its server running; Django points at it."""
     folder = folder_of(size)
     if not (folder / "world.json").exists():
         raise SystemExit(f"no world of {size:,} passages: python -m tests.bench world")
     with running(folder) as server:
-        if with_django:
-            use(server.url(DATABASE))
+        use(server.url(DATABASE))
         yield World(size, folder, server, _read(folder))
+
+
+@contextmanager
+def fresh(name: str) -> Iterator[BenchServer]:
+    """An empty database of this name, as the product migrates it; Django points at it."""
+    with running(HOME / f"fresh-{digest()}") as server:
+        server.make_database(name)
+        use(server.url(name))
+        yield server
 
 
 def _read(folder: Path) -> dict[str, Organization]:

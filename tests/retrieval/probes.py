@@ -1,4 +1,4 @@
-"""Asks the relation's functions one by one, below everything that guards their answers once more."""
+"""Asks the relation's functions one by one, below everything that guards their answers again."""
 
 from __future__ import annotations
 

@@ -79,6 +79,23 @@ def index_document(
     """A document with one version whose passages hold WORD, written by the product's own index
     writer.
     """
+    texts = [f"The {WORD} keeper of {of} {number}." for number in range(passages)]
+    return _index(source, texts, title=title, acl_state=acl_state)
+
+
+def index_text(source: Source, text: str, *, title: str, language: str = "en") -> Document:
+    """A document of one passage in a language."""
+    return _index(source, [text], title=title, language=language)
+
+
+def _index(
+    source: Source,
+    texts: list[str],
+    *,
+    title: str,
+    acl_state: str = Document.AclState.INHERIT,
+    language: str = "en",
+) -> Document:
     organization = source.organization
     document = Document.objects.create(
         organization=organization,
@@ -96,21 +113,20 @@ def index_document(
     version = DocumentVersion.objects.create(
         organization=organization, document=document, number=1, blob=blob, file_name=f"{title}.md"
     )
-    texts = [f"The {WORD} keeper of {of} {number}." for number in range(passages)]
     embedder = RememberingEmbedder()
     replace_passages(
         document,
         Ready(
             version_id=version.pk,
             title=title,
-            parsed=Parsed(title, "en", (), None, "text/markdown"),
+            parsed=Parsed(title, language, (), None, "text/markdown"),
             passages=[Passage(n, text, (), None, "paragraph", 8) for n, text in enumerate(texts)],
             vectors=embedder.embed_documents(texts),
             embedder=embedder,
         ),
     )
     document.current_version = version
-    document.passage_count = passages
+    document.passage_count = len(texts)
     document.save()
     return document
 

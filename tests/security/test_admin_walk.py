@@ -206,8 +206,8 @@ def test_filters_name_own_rows_only(
         assert guess.status_code == 400
 
 
-def test_a_list_costs_the_same_for_ten_rows_and_a_hundred(owner: Client, home: House) -> None:
-    """K79: equal query counts for every list, at most twenty."""
+def test_K79_a_list_costs_the_same_for_ten_rows_and_a_hundred(owner: Client, home: House) -> None:
+    """Equal query counts for every list, at most twenty."""
     furnish(home, times=9)
     for model in MODELS:
         owner.get(base(home, model))  # warms what is cached per process

@@ -1,1 +1,1 @@
-"""One module a stage, each with `run(size)`, which writes its results by `tests.bench.results`."""
+"""One module a stage, with `run`; results go through `tests.bench.results`."""

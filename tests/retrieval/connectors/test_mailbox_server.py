@@ -173,6 +173,15 @@ def test_an_answer_that_makes_no_sense_is_an_error_for_admins(world: World, raw:
         connector.fetch(page.changes[0])
 
 
+def test_a_message_whose_structure_makes_no_sense_is_listed_without_attachments(
+    world: World,
+) -> None:
+    world.server.inbox.add(letter("First", attached={"a.pdf": b"%PDF-1"}))
+    world.server.broken_structure = True
+
+    assert world.sync().titles == ["First"]
+
+
 def test_more_bytes_than_were_asked_for_are_not_kept(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -9,9 +9,10 @@ import pytest
 from kaizen.kernel.clock import now
 from kaizen.kernel.errors import Conflict
 from retrieval.connections import allow_deletions, disconnect, pause, resume, update_connection
-from retrieval.connectors.contract import ConnectorError
+from retrieval.connectors.contract import ConnectorError, Gone
 from retrieval.connectors.jobs import find_due
 from retrieval.connectors.sync import Ended, sync_connection
+from retrieval.documents import delete_document
 from retrieval.models import Connection, Document, SyncItem, SyncRun
 from retrieval.search import search
 from tests.retrieval.conftest import Library
@@ -409,3 +410,36 @@ def test_a_copy_takes_nothing_from_its_original(connected: Connected) -> None:
     connected.sync()
     assert connected.get("a").pk == original.pk
     assert connected.names() == ["0-copy", "a"]
+
+
+def test_a_log_cannot_delete_what_the_connection_did_not_bring(
+    with_test_connectors: None, library: Library
+) -> None:
+    library.add("# Mine\n\nBy hand.\n", "mine.md")
+    connected = connect(library, lists=False)
+    connected.system.log.append(Gone("mine.md"))
+    connected.sync()
+    assert connected.names() == ["mine.md"]
+
+
+def test_what_was_nonsense_once_is_no_trouble_once_it_makes_sense(connected: Connected) -> None:
+    connected.system.put("a")
+    connected.sync()
+    connected.system.put("a", author=17)
+    connected.sync()
+    assert SyncItem.objects.get().error == "Its author isn't text."
+    connected.system.put("a")
+    connected.sync()
+    assert (SyncItem.objects.get().error, SyncItem.objects.get().failures) == ("", 0)
+    assert connected.names() == ["a"]
+
+
+def test_a_document_deleted_by_hand_comes_back_while_it_is_there_upstream(
+    connected: Connected,
+) -> None:
+    connected.system.put("a")
+    connected.sync()
+    delete_document(connected.library.as_owner, document=connected.get("a"))
+    assert connected.names() == []
+    connected.sync()
+    assert connected.names() == ["a"]

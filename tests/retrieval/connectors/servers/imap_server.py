@@ -63,6 +63,7 @@ class ImapServer(socketserver.ThreadingTCPServer):
         self.hang_up_on: set[str] = set()
         # Raw lines that are sent instead of the answers to a command.
         self.instead: dict[str, bytes] = {}
+        self.broken_structure = False
         self.connections = 0
 
     @property
@@ -196,7 +197,8 @@ class _Session(socketserver.StreamRequestHandler):
             elif item == "INTERNALDATE":
                 told.append(f'INTERNALDATE "{mail.arrived:%d-%b-%Y %H:%M:%S %z}"'.encode())
             elif item == "BODYSTRUCTURE":
-                told.append(b"BODYSTRUCTURE " + _structure(message))
+                structure = b"((" if self.server.broken_structure else _structure(message)
+                told.append(b"BODYSTRUCTURE " + structure)
             elif item.startswith("BODY"):
                 mail.seen = mail.seen or not item.startswith("BODY.PEEK")
                 section = item.partition("[")[2].removesuffix("]")

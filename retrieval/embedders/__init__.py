@@ -1,0 +1,1 @@
+"""Whoever turns texts into vectors: on this machine, or a provider over HTTP."""
