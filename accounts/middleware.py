@@ -75,12 +75,14 @@ class AuthorityMiddleware:
 
 
 def waits(request: HttpRequest) -> bool:
-    """Whether the view is asynchronous: it may wait for long and opens a scope for each reading."""
+    """Whether the view may wait for long and opens its own scopes: asynchronous ones do, and those
+    that say so by `opens_scopes`.
+    """
     try:
         view = resolve(request.path_info, ORGANIZATION_URLCONF).func
     except Resolver404:
         return False
-    return iscoroutinefunction(view)
+    return iscoroutinefunction(view) or bool(getattr(view, "opens_scopes", False))
 
 
 def resolve_authority(request: HttpRequest, *, slug: str) -> Authority:

@@ -1,6 +1,6 @@
 """The wire under `egress`: a deadline over a whole exchange, and reading no more than allowed.
 
-Knows nothing of which addresses are allowed; only `kaizen.kernel.egress` uses it.
+Knows nothing of which addresses are allowed; used by `kaizen.kernel.egress` and the connectors' own connections.
 """
 
 from __future__ import annotations

@@ -35,18 +35,17 @@ from dulwich.refs import Ref
 from dulwich.repo import Repo
 
 from retrieval.connectors.contract import ConnectorError
+from retrieval.connectors.git_copies import may_lock, remove_unused, size_on_disk
 from retrieval.connectors.git_pack import check_pack, read_size
 from retrieval.connectors.git_wire import GitTransport
 
 LOAD_SECONDS = 900.0
 ASK_SECONDS = 60.0
-UNUSED_DAYS = 30
 
 _ASK_BYTES = 32 * 1024**2
 _LOCK_SECONDS = 60.0
 # Text packs to about a fifth; whoever unpacks to far more means harm.
 _UNPACKED_RATIO = 20
-_COPIES_BYTES = 4 * 1024**3
 _DAMAGED, _BRANCH = "damaged", "branch-name"
 _NAME_LENGTH = 40
 _TIP = Ref(b"refs/heads/tip")
@@ -117,14 +116,14 @@ class GitStore:
         self.close()
         self._hold(fcntl.LOCK_EX)
         try:
-            if (self._path / _DAMAGED).exists() or _size_on_disk(self._path) > (
+            if (self._path / _DAMAGED).exists() or size_on_disk(self._path) > (
                 2 * self._remote.most_bytes
             ):
                 shutil.rmtree(self._path)
             self._repo = self._open()
             with self.guarded():
                 tip = self._fetch(self._repo)
-            _remove_unused(self._home, but=self._path)
+            remove_unused(self._home, but=self._path)
         except ConnectorError:
             self.close()
             raise
@@ -276,7 +275,7 @@ class GitStore:
             self._lock = self._path.with_suffix(".lock").open("ab")
             os.utime(self._lock.name)
         until = time.monotonic() + _LOCK_SECONDS
-        while not _may_lock(self._lock, kind):
+        while not may_lock(self._lock, kind):
             if time.monotonic() > until:
                 self.close()
                 raise ConnectorError("Another worker is loading this repository.", retry_after=60)
@@ -298,36 +297,3 @@ def readable() -> Iterator[None]:
         raise ConnectorError(
             f"The local copy of the repository can't be used: {error.strerror}."
         ) from error
-
-
-def _may_lock(file: IO[bytes], kind: int) -> bool:
-    try:
-        fcntl.flock(file, kind | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    return True
-
-
-def _size_on_disk(folder: Path) -> int:
-    total = 0
-    for path in folder.rglob("*"):
-        with suppress(FileNotFoundError):
-            total += path.lstat().st_size
-    return total
-
-
-def _remove_unused(home: Path, *, but: Path) -> None:
-    """Remove copies that nobody asked for lately, and the eldest while all take too much room."""
-    locks = sorted(home.glob("*.lock"), key=lambda lock: lock.stat().st_mtime, reverse=True)
-    oldest = time.time() - UNUSED_DAYS * 86_400
-    total = 0
-    for lock in locks:
-        copy = lock.with_suffix("")
-        total += _size_on_disk(copy)
-        if copy == but or not copy.exists():
-            continue
-        if total <= _COPIES_BYTES and lock.stat().st_mtime > oldest:
-            continue
-        with lock.open("ab") as file:
-            if _may_lock(file, fcntl.LOCK_EX):
-                shutil.rmtree(copy, ignore_errors=True)

@@ -30,7 +30,7 @@ _TROUBLE = ("waiting", "error", "failures", "retry_at")
 def note_named(
     connection: Connection, documents: Mapping[str, Document], *, settled: Iterable[str]
 ) -> None:
-    """The open pass named these items, which have documents; nothing is left to do for `settled`."""
+    """The open pass named these items, which have documents; `settled` ones need nothing more."""
     done = set(settled)
     rows = {
         key: _row(connection, key, document_id=document.pk)

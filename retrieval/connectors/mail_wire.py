@@ -8,8 +8,6 @@ bytes; no message holds a secret or what the server said.
 from __future__ import annotations
 
 import imaplib
-import io
-import socket
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -17,11 +15,11 @@ from dataclasses import dataclass
 from datetime import date
 from typing import Literal, TypeVar
 
-from kaizen.kernel.egress import INTERNET
 from retrieval.connectors.contract import ConnectorError
+from retrieval.connectors.mail_client import ImapClient
 from retrieval.connectors.mail_headers import FIELDS, encode_folder
 from retrieval.connectors.mail_parse import MailSyntaxError, Piece, Value, read_fetches
-from retrieval.connectors.wire import Incoming, connect, explained, may_be_plain
+from retrieval.connectors.wire import connect, explained, may_be_plain
 
 Security = Literal["tls", "starttls", "none"]
 Result = TypeVar("Result")
@@ -61,7 +59,7 @@ class MailLine:
 
     def __init__(self, account: Account) -> None:
         self._account = account
-        self._client: _Client | None = None
+        self._client: ImapClient | None = None
         self._opened: Opened | None = None
         self._used = 0.0
 
@@ -179,21 +177,19 @@ class MailLine:
 
     def _do(
         self,
-        act: Callable[[_Client], Result],
+        act: Callable[[ImapClient], Result],
         *,
         most_bytes: int = _TALK_BYTES,
         seconds: float | None = None,
     ) -> Result:
         client = self._ready()
-        client.incoming.allow(
-            until=time.monotonic() + (seconds or COMMAND_SECONDS), most_bytes=most_bytes
-        )
+        client.limit(seconds=seconds or COMMAND_SECONDS, most_bytes=most_bytes)
         with self._explained():
             result = act(client)
         self._used = time.monotonic()
         return result
 
-    def _ready(self) -> _Client:
+    def _ready(self) -> ImapClient:
         if self._client is None:
             self._client = self._connect()
             self._used = time.monotonic()
@@ -214,7 +210,7 @@ class MailLine:
                 self._client.shutdown()
         self._client, self._opened = None, None
 
-    def _connect(self) -> _Client:
+    def _connect(self) -> ImapClient:
         account = self._account
         sock = connect(account.host, account.port, tls=account.security == "tls")
         try:
@@ -224,7 +220,9 @@ class MailLine:
                     retry=False,
                 )
             with self._explained():
-                client = _Client(sock, account.host)
+                client = ImapClient(
+                    sock, account.host, seconds=COMMAND_SECONDS, most_bytes=_TALK_BYTES
+                )
                 if account.security == "starttls":
                     self._start_tls(client)
                 if client.state == "NONAUTH":
@@ -234,14 +232,14 @@ class MailLine:
             sock.close()
             raise
 
-    def _start_tls(self, client: _Client) -> None:
+    def _start_tls(self, client: ImapClient) -> None:
         if "STARTTLS" not in client.capabilities:
             raise ConnectorError(
                 f"{self._account.host} doesn't offer STARTTLS. Choose TLS.", retry=False
             )
         client.start_tls()
 
-    def _sign_in(self, client: _Client) -> None:
+    def _sign_in(self, client: ImapClient) -> None:
         host = self._account.host
         if "LOGINDISABLED" in client.capabilities:
             raise ConnectorError(
@@ -275,53 +273,6 @@ class MailLine:
 
     def _unclear(self) -> ConnectorError:
         return ConnectorError(f"{self._account.host} gives an answer that can't be understood.")
-
-
-class _Client(imaplib.IMAP4):
-    """The library's client on a socket that is already connected."""
-
-    incoming: Incoming
-    _reader: io.BufferedReader
-
-    def __init__(self, sock: socket.socket, host: str) -> None:
-        self._connected = sock
-        super().__init__(host)
-
-    def open(self, host: str = "", port: int = 143, timeout: float | None = None) -> None:
-        self.host, self.port = host, port
-        self._use(self._connected)
-
-    def read(self, size: int) -> bytes:
-        # Before room is made for what a server only announces.
-        self.incoming.check_room(max(0, size - io.DEFAULT_BUFFER_SIZE))
-        return self._reader.read(size)
-
-    def start_tls(self) -> None:
-        """Encrypt the connection. What came before it in plain is forgotten."""
-        status, _data = self.xatom("STARTTLS")
-        if status != "OK":
-            raise ConnectorError(f"{self.host} refused to encrypt the connection.")
-        secured = INTERNET.tls().wrap_socket(self.sock, server_hostname=self.host)
-        self._use(secured)
-        _status, data = self.capability()
-        words = data[-1] if data and isinstance(data[-1], bytes) else b""
-        self.capabilities = tuple(words.decode("ascii", "replace").upper().split())
-
-    def sign_in(self, user: str, password: str) -> tuple[str, list[bytes | None]]:
-        """LOGIN, with a password of any characters."""
-        name = user.encode().replace(b"\\", b"\\\\").replace(b'"', b'\\"')
-        # As a literal, which the library keeps out of its own log of commands.
-        self.literal = password.encode()  # type: ignore[assignment]
-        status, data = self.xatom("LOGIN", b'"' + name + b'"')  # type: ignore[arg-type]
-        if status == "OK":
-            self.state = "AUTH"
-        return status, data
-
-    def _use(self, sock: socket.socket) -> None:
-        self.sock = sock
-        self.incoming = Incoming(sock, host=self.host)
-        self.incoming.allow(until=time.monotonic() + COMMAND_SECONDS, most_bytes=_TALK_BYTES)
-        self.file = self._reader = io.BufferedReader(self.incoming)
 
 
 def _number(data: Sequence[Piece | None]) -> int:

@@ -81,6 +81,7 @@ def _read(page: Page) -> _Named:
                 incoming = read_item(change)
                 named.incoming[incoming.key] = incoming
                 named.gone.discard(incoming.key)
+                named.bad.pop(incoming.key, None)
             else:
                 raise BadItem(f"It is a {type(change).__name__}.")
         except BadItem as error:

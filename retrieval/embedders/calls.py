@@ -8,6 +8,7 @@ patience; every failure is an Unavailable with a sentence that holds neither key
 from __future__ import annotations
 
 import json
+import math
 import random
 import time
 from collections.abc import Mapping
@@ -17,7 +18,7 @@ from email.utils import parsedate_to_datetime
 from typing import Any
 
 from kaizen.kernel.clock import now
-from kaizen.kernel.egress import Reply, fetch
+from kaizen.kernel.egress import Refused, Reply, fetch
 from kaizen.kernel.errors import Invalid, TooLarge, Unavailable
 from kaizen.kernel.text import make_storable
 from retrieval.embedders.contract import REFUSED
@@ -63,29 +64,25 @@ def post_json(url: str, payload: Mapping[str, Any], *, key: str, patience: Patie
     headers = {"content-type": "application/json", "accept": "application/json"}
     if key:
         headers["authorization"] = f"Bearer {key}"
-    began = time.monotonic()
-    failure = Unavailable(code=BUSY)
+    ends = time.monotonic() + patience.total
     for attempt in range(patience.tries):
-        left = patience.total - (time.monotonic() - began)
-        if left <= 0:
-            break
+        asked: float | None = None
         try:
+            left = max(0.1, ends - time.monotonic())
             reply = _ask(url, headers, body, timeout=min(patience.each, left))
-        except Unavailable as error:
-            failure, asked = Unavailable(error.message, code=BUSY), None
-        else:
             if reply.status == 200:
                 return _read(reply)
             failure, asked = _failure(reply, key=key), _asked_pause(reply)
-        if failure.code != BUSY:
-            break
+        except Unavailable as error:
+            failure = error
         pause = _pause(attempt) if asked is None else asked
-        if time.monotonic() - began + pause >= patience.total:
-            failure.retry_after = max(1, round(pause))
-            break
-        if attempt + 1 < patience.tries:
-            time.sleep(pause)
-    raise failure
+        is_last = attempt + 1 == patience.tries or time.monotonic() + pause >= ends
+        if failure.code != BUSY or is_last:
+            raise Unavailable(
+                failure.message, code=failure.code, retry_after=max(1, math.ceil(pause))
+            )
+        time.sleep(pause)
+    raise AssertionError("a patience of no tries")
 
 
 def _ask(url: str, headers: Mapping[str, str], body: bytes, *, timeout: float) -> Reply:
@@ -99,25 +96,24 @@ def _ask(url: str, headers: Mapping[str, str], body: bytes, *, timeout: float) -
             timeout=timeout,
             redirects=0,
         )
-    except TooLarge as error:
-        raise Unavailable(error.message, code=REFUSED) from None
-    except Invalid as error:
-        # An address that may not be reached: whoever operates this installation can allow it.
+    except Unavailable as error:
+        code = REFUSED if error.code == "certificate" else BUSY
+        raise Unavailable(error.message, code=code) from None
+    except Refused as error:
+        # Whoever operates this installation can allow it.
         message = f"{error.message} An operator can allow an inner one with KAIZEN_EGRESS_ALLOW."
-        raise _Final(message) from None
-
-
-class _Final(Unavailable):
-    """Trying again doesn't help."""
-
-    default_code = REFUSED
+        raise Unavailable(message, code=REFUSED) from None
+    except (Invalid, TooLarge) as error:
+        raise Unavailable(error.message, code=REFUSED) from None
 
 
 def _read(reply: Reply) -> Any:
     try:
         return json.loads(reply.body)
     except ValueError:
-        raise Unavailable("The provider answers with something else than JSON.", code=REFUSED) from None
+        raise Unavailable(
+            "The provider answers with something else than JSON.", code=REFUSED
+        ) from None
 
 
 def _failure(reply: Reply, *, key: str) -> Unavailable:
@@ -130,7 +126,9 @@ def _failure(reply: Reply, *, key: str) -> Unavailable:
     if status in _TEXTS:
         return Unavailable(f"The provider refuses the request{said}", code=UNUSABLE_TEXT)
     if status == 404:
-        return Unavailable(f"The address or the model is unknown to the provider{said}", code=REFUSED)
+        return Unavailable(
+            f"The address or the model is unknown to the provider{said}", code=REFUSED
+        )
     return Unavailable(f"The provider answers with status {status}{said}", code=REFUSED)
 
 

@@ -63,7 +63,7 @@ def ask_for_tools(authority: Authority, *, live: LiveSource) -> list[LiveTool]:
     live = _own_live_source(authority, live)
     credential = find_credential(authority, live)
     token = credential.token if credential else ""
-    with session(live.url, token=token, seconds=ASKING_SECONDS, protocol=live.protocol) as server:
+    with session(live.url, token=token, seconds=ASKING_SECONDS) as server:
         try:
             offers = server.list_offers()[:MOST_TOOLS]
         except RemoteFault:

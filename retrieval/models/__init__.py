@@ -11,7 +11,7 @@ from retrieval.models.grants import (
 )
 from retrieval.models.library import Blob, Chunk, Document, DocumentVersion, Source
 from retrieval.models.live import LiveResult, LiveSource, LiveTool, MemberCredential
-from retrieval.models.spaces import EmbeddingSpace
+from retrieval.models.spaces import EmbeddingModel, EmbeddingSpace, RerankModel
 
 __all__ = [
     "Blob",
@@ -21,11 +21,13 @@ __all__ = [
     "DocumentTeamGrant",
     "DocumentUserGrant",
     "DocumentVersion",
+    "EmbeddingModel",
     "EmbeddingSpace",
     "LiveResult",
     "LiveSource",
     "LiveTool",
     "MemberCredential",
+    "RerankModel",
     "Source",
     "SourceTeamGrant",
     "SourceUserGrant",

@@ -130,10 +130,15 @@ def without_rights(statement: str) -> str:
     return _NAME.sub(r"bare_\1", statement)
 
 
+def who(authority: Authority) -> dict[str, Any]:
+    """The parameters that say who asks."""
+    return dict(caller(authority)._asdict())
+
+
 def near(authority: Authority, *, space: int, vector: Floats, limit: int = 10) -> dict[str, Any]:
     """The parameters of the statements above for a caller and a question."""
     return {
-        **caller(authority)._asdict(),
+        **who(authority),
         "space": space,
         "vector": vector_literal(vector),
         "limit": limit,

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 from django.db import connection
 
-from accounts.authority import Authority, from_user
+from accounts.authority import Authority, Channel, from_user
 from accounts.models import User
 from retrieval.acl import visible_documents
 from tests.bench import load
@@ -81,10 +81,15 @@ def visible_rows(authority: Authority, stored: Stored) -> npt.NDArray[np.bool_]:
 
 def authority_of(user_id: int, organization: Organization) -> Authority:
     """The authority of a caller, resolved as the product does."""
-    from accounts.authority import Channel
-
     user = User.objects.get(pk=user_id)
     return from_user(user, slug=organization.slug, channel=Channel.SESSION)
+
+
+def are_visible(keys: Sequence[int], stored: Stored, visible: npt.NDArray[np.bool_]) -> list[bool]:
+    """Of each key, whether it is of a passage that may be seen."""
+    allowed = stored.chunks[visible]
+    found: list[bool] = np.isin(np.array(keys, dtype=np.int64), allowed).tolist()
+    return found
 
 
 def nearest(scores: Floats, visible: npt.NDArray[np.bool_], count: int) -> tuple[Keys, float]:

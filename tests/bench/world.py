@@ -29,17 +29,19 @@ _MAKERS = ("shape.py", "material.py", "load.py", "rights.py", "building.py")
 
 def digest() -> str:
     """Of the schema and of the code that makes worlds."""
-    whole = hashlib.sha256(servers._schema_digest().encode())
     here = Path(__file__).parent
-    models = sorted((servers.ROOT / "retrieval" / "models").glob("*.py"))
-    for file in [*models, *(here / name for name in _MAKERS)]:
+    root = servers.ROOT
+    files = sorted([*root.glob("*/migrations/*.py"), *root.glob("retrieval/models/*.py")])
+    files += [root / "accounts" / "models.py", *(here / name for name in _MAKERS)]
+    whole = hashlib.sha256()
+    for file in files:
         whole.update(file.read_bytes())
     return whole.hexdigest()[:12]
 
 
 def folder_of(size: int) -> Path:
     """Where the world of this size is or will be. BENCH_REUSE takes the newest whole one, whatever
-    schema it has.
+    schema it has; `python -m tests.bench functions` then gives it today's functions.
     """
     if os.environ.get("BENCH_REUSE"):
         whole = [path.parent for path in HOME.glob(f"{size}-{BUILD_SEED}-*/world.json")]

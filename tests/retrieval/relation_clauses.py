@@ -11,7 +11,6 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from retrieval import acl
 from tests.retrieval import test_relation as story
 from tests.retrieval import test_relation_functions as alone
 from tests.retrieval.probes import EXACT, MATCHING, NEAREST
@@ -102,8 +101,7 @@ PRINCIPAL_CLAUSES = [
         name="principals: the membership's own organisation",
         where=PRINCIPALS,
         text="o.id = m.organization_id",
-        test=story.test_a_suspended_organisation_sees_nothing,
-        given={"others": True},
+        test=alone.test_the_members_of_a_suspended_organisation_hold_nothing_while_others_are_active,
     ),
     Clause(
         name="principals: the person is active",
@@ -330,64 +328,79 @@ DOCUMENT_CLAUSES = [
     ),
 ]
 
-OBJECT_CLAUSES = [
-    Clause(
-        name=f"objects, {label}: {name}",
+# Each replacement still takes the parameters of what it stands for.
+_NO_ORGANIZATION = "(%s::uuid IS NULL OR true)"
+_NO_PRINCIPALS = "(%s::uuid IS NULL OR %s::bigint IS NOT NULL)"
+
+
+def _object_clause(
+    where: str, name: str, text: str, instead: str, test: Callable[..., Any], **given: str
+) -> Clause:
+    whose = "a person's grants" if where == OWN else "a team's grants"
+    return Clause(
+        name=f"objects, {whose}: {name}",
         where=where,
         text=text,
+        instead=instead,
         test=test,
         given={"kind": "bare project", **given},
     )
-    for where, label, name, text, test, given in (
-        *(
-            (
+
+
+OBJECT_CLAUSES = [
+    *(
+        clause
+        for where, who in ((OWN, "person"), (TEAM, "team"))
+        for clause in (
+            _object_clause(
                 where,
-                f"a {who}'s grants",
-                name,
-                text,
-                test,
-                {"who": who},
-            )
-            for where, who in ((OWN, "person"), (TEAM, "team"))
-            for name, text, test in (
-                (
-                    "organisation",
-                    "g.organization_id = %s",
-                    alone.test_a_grant_filed_under_another_organisation_counts_for_nothing,
-                ),
-                (
-                    "verb",
-                    "g.permission_id = ANY(%s)",
-                    alone.test_a_grant_counts_for_its_verb_only,
-                ),
-                ("end", LIVE, alone.test_a_grant_that_is_over_counts_for_nothing),
-            )
-        ),
-        (
-            OWN,
-            "a person's grants",
-            "holder",
-            "g.user_id = %s",
-            alone.test_a_grant_of_somebody_else_counts_for_nothing,
-            {"who": "person"},
-        ),
-        (
-            OWN,
-            "a person's grants",
-            "for somebody who is somebody",
-            "EXISTS (SELECT 1 FROM accounts_principals(%s, %s))",
-            alone.test_a_suspended_member_holds_nothing_in_person,
-            {},
-        ),
-        (
-            TEAM,
-            "a team's grants",
-            "holder",
-            "g.group_id IN (SELECT accounts_principals(%s, %s))",
-            alone.test_a_grant_of_somebody_else_counts_for_nothing,
-            {"who": "team"},
-        ),
-    )
+                "organisation",
+                "g.organization_id = %s",
+                _NO_ORGANIZATION,
+                alone.test_a_grant_filed_under_another_organisation_counts_for_nothing,
+                who=who,
+            ),
+            _object_clause(
+                where,
+                "verb",
+                "g.permission_id = ANY(%s)",
+                "(%s::integer[] IS NULL OR true)",
+                alone.test_a_grant_counts_for_its_verb_only,
+                who=who,
+            ),
+            _object_clause(
+                where,
+                "end",
+                LIVE,
+                "true",
+                alone.test_a_grant_that_is_over_counts_for_nothing,
+                who=who,
+            ),
+        )
+    ),
+    _object_clause(
+        OWN,
+        "holder",
+        "g.user_id = %s",
+        "(%s::bigint IS NULL OR true)",
+        alone.test_a_grant_of_somebody_else_counts_for_nothing,
+        who="person",
+    ),
+    _object_clause(
+        OWN,
+        "for somebody who is somebody",
+        "EXISTS (SELECT 1 FROM accounts_principals(%s, %s))",
+        _NO_PRINCIPALS,
+        alone.test_a_suspended_member_holds_nothing_in_person,
+    ),
+    _object_clause(
+        TEAM,
+        "holder",
+        "g.group_id IN (SELECT accounts_principals(%s, %s))",
+        _NO_PRINCIPALS,
+        alone.test_a_grant_of_somebody_else_counts_for_nothing,
+        who="team",
+    ),
 ]
 
 MATCHING_CLAUSES = [
@@ -481,4 +494,164 @@ MATCHING_CLAUSES = [
             )
         ),
     )
+]
+
+
+_FITS = "(p_must IS NULL OR retrieval_fits(p_organization_key, v.chunk_key, p_must))"
+
+
+def _meaning_clause(
+    where: str,
+    name: str,
+    text: str,
+    test: Callable[..., Any],
+    nth: int = 0,
+    **given: str,
+) -> Clause:
+    return Clause(
+        name=f"{where}: {name}",
+        where=where,
+        text=text,
+        test=test,
+        given={"function": where, **given},
+        nth=(nth,),
+    )
+
+
+def _by_branch(
+    where: str, name: str, text: str, test: Callable[..., Any], **given: str
+) -> list[Clause]:
+    """A clause that stands once for whole sources and once for single documents."""
+    return [
+        _meaning_clause(where, f"{name}, by {branch}", text, test, nth, branch=branch, **given)
+        for nth, branch in enumerate(("source", "document"))
+    ]
+
+
+_INDEX = alone.test_by_meaning_rows_of_another_organisation_or_space_are_not_read
+_OTHER = alone.test_by_meaning_one_grant_opens_no_other_passage
+_RESTRICTED = alone.test_by_meaning_a_restricted_document_does_not_follow_its_source
+_ONCE = alone.test_by_meaning_a_passage_that_is_open_in_two_ways_comes_once
+_FILTER = alone.test_by_meaning_a_filter_holds_in_every_way
+_WITHOUT = alone.test_by_meaning_excluded_words_hold_in_every_way
+_IN_SOURCES = "v.source_key IN (SELECT sources.key FROM sources)"
+
+EXACT_CLAUSES = [
+    *_by_branch(EXACT, "only without a filter", "p_filter IS NULL", _FILTER),
+    *_by_branch(
+        EXACT,
+        "organisation",
+        "v.organization_key = p_organization_key",
+        _INDEX,
+        column="organization_key",
+    ),
+    *_by_branch(EXACT, "space", "v.space_key = p_space", _INDEX, column="space_key"),
+    *_by_branch(EXACT, "words that must or must not stand there", _FITS, _WITHOUT),
+    _meaning_clause(
+        EXACT, "of sources that are open", "v.source_key = sources.key", _OTHER, branch="source"
+    ),
+    _meaning_clause(EXACT, "that follow their source", "v.inherits", _RESTRICTED),
+    _meaning_clause(
+        EXACT,
+        "of documents that are open",
+        "v.document_key = documents.key",
+        _OTHER,
+        branch="document",
+    ),
+    _meaning_clause(EXACT, "not twice", f"NOT (v.inherits AND {_IN_SOURCES})", _ONCE),
+    _meaning_clause(EXACT, "not twice, where it follows its source", "v.inherits", _ONCE, 1),
+    _meaning_clause(
+        EXACT, "not twice, where its source is open", _IN_SOURCES, _OTHER, branch="document"
+    ),
+]
+
+NEAREST_CLAUSES = [
+    *_by_branch(NEAREST, "only without a filter", "p_filter IS NULL", _FILTER),
+    _meaning_clause(
+        NEAREST,
+        "organisation",
+        "v.organization_key = p_organization_key",
+        _INDEX,
+        branch="source",
+        column="organization_key",
+    ),
+    _meaning_clause(
+        NEAREST, "space", "v.space_key = p_space", _INDEX, branch="source", column="space_key"
+    ),
+    _meaning_clause(
+        NEAREST, "words that must or must not stand there", _FITS, _WITHOUT, branch="source"
+    ),
+    _meaning_clause(NEAREST, "that follow their source", "v.inherits", _RESTRICTED),
+    _meaning_clause(NEAREST, "of sources that are open", _IN_SOURCES, _OTHER, branch="source"),
+    _meaning_clause(
+        NEAREST,
+        "of documents that are open",
+        "v.document_key IN (SELECT documents.key FROM documents)",
+        _OTHER,
+        branch="source",
+    ),
+]
+
+QUERYSET_CLAUSES = [
+    Clause(name=name, where=where, text=text, instead=instead, test=test)
+    for name, where, text, instead, test in (
+        (
+            "queryset: documents that follow their source",
+            "retrieval.acl:visible_documents",
+            "acl_state=Document.AclState.INHERIT,",
+            "",
+            story.test_a_restricted_document_is_not_shown_by_its_sources_grant,
+        ),
+        (
+            "queryset: documents of sources that are open",
+            "retrieval.acl:visible_documents",
+            "source__key__in=_raw(source_keys(authority, verb)),",
+            "",
+            story.test_nothing_is_seen_without_a_grant,
+        ),
+        (
+            "queryset: documents that are open themselves",
+            "retrieval.acl:visible_documents",
+            "Q(key__in=_raw(document_keys(authority, verb)))",
+            "Q(pk__isnull=False)",
+            story.test_nothing_is_seen_without_a_grant,
+        ),
+        (
+            "queryset: documents of this organisation",
+            "retrieval.acl:_living_documents",
+            "organization_id=authority.organization_id,",
+            "",
+            alone.test_a_document_filed_under_another_organisation_is_nobodys,
+        ),
+        (
+            "queryset: documents that aren't deleted",
+            "retrieval.acl:_living_documents",
+            "deleted_at=None",
+            "",
+            story.test_a_deleted_document_is_shown_to_nobody,
+        ),
+        (
+            "queryset: objects of this organisation",
+            "accounts.relation:visible",
+            "organization_id=authority.organization_id,",
+            "",
+            alone.test_a_project_of_another_organisation_is_not_opened_by_a_grant_filed_here,
+        ),
+    )
+]
+
+CLAUSES = [
+    *PRINCIPAL_CLAUSES,
+    *SOURCE_CLAUSES,
+    *DOCUMENT_CLAUSES,
+    *OBJECT_CLAUSES,
+    *MATCHING_CLAUSES,
+    *EXACT_CLAUSES,
+    *NEAREST_CLAUSES,
+    *QUERYSET_CLAUSES,
+]
+_NO_ROWS = "Without a filter that function answers nothing anyway: this saves asking it."
+ASIDE = [
+    Aside(where=EXACT, text="p_filter IS NOT NULL", why=_NO_ROWS),
+    Aside(where=NEAREST, text="p_filter IS NOT NULL", why=_NO_ROWS),
 ]

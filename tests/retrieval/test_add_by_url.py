@@ -189,7 +189,7 @@ def inner() -> Iterator[list[Listener]]:
         yield listening
 
 
-def test_k75_inner_addresses_are_refused_by_form_and_api(
+def test_K75_inner_addresses_are_refused_by_form_and_api(
     shared_data: Path, library: Library, doors: Doors, inner: list[Listener]
 ) -> None:
     lines = (shared_data / "cases" / "fetch-urls-refuse.txt").read_text().split()
@@ -205,7 +205,7 @@ def test_k75_inner_addresses_are_refused_by_form_and_api(
     assert not Document.objects.exists()
 
 
-def test_k75_redirects_to_the_inside_are_refused_alike(
+def test_K75_redirects_to_the_inside_are_refused_alike(
     library: Library, doors: Doors, site: Site, inner: list[Listener]
 ) -> None:
     for location in (
@@ -220,7 +220,7 @@ def test_k75_redirects_to_the_inside_are_refused_alike(
     assert sum(listening.connections for listening in inner) == 0
 
 
-def test_k75_a_name_that_changes_its_mind_reaches_nothing_inside(
+def test_K75_a_name_that_changes_its_mind_reaches_nothing_inside(
     library: Library, settings: Any
 ) -> None:
     answers = [["127.0.0.2"], ["127.0.0.1"]]
@@ -237,7 +237,7 @@ def test_k75_a_name_that_changes_its_mind_reaches_nothing_inside(
     assert inside.connections == 0
 
 
-def test_k75_open_and_closed_ports_are_refused_in_the_same_time(
+def test_K75_open_and_closed_ports_are_refused_in_the_same_time(
     library: Library, doors: Doors
 ) -> None:
     with listener() as open_port, listener() as other:

@@ -15,10 +15,12 @@ from typing import Any
 import pytest
 from django.db import connection
 
+from accounts import relation
 from accounts.authority import Narrowing
 from accounts.models import Membership, Organization, Project, Team, TeamMembership, User
 from accounts.permissions import Verb, store_grant, team_grants_of, user_grants_of
 from kaizen.kernel.clock import now
+from retrieval import acl
 from retrieval.models import Document, EmbeddingSpace, Source
 from tests import factories
 from tests.retrieval.conftest import Library
@@ -159,6 +161,17 @@ def test_an_object_of_another_organisation_is_not_opened_by_a_grant_filed_here(
     assert ask(library, kind) == set()
 
 
+def test_a_project_of_another_organisation_is_not_opened_by_a_grant_filed_here(
+    library: Library,
+) -> None:
+    there = place(factories.make_organization(), "project")
+    table = user_grants_of(Project)
+    factories.grant(library.member, Verb.VIEW, there.project)
+    rows = table._default_manager.filter(content_object=there.project)
+    rows.update(organization=library.organization)
+    assert list(relation.visible(library.as_member, Project)) == []
+
+
 # --- principals
 
 
@@ -167,6 +180,17 @@ def everybodys(library: Library) -> Place:
     here = place(library.organization, "source")
     factories.grant(factories.everyone(library.organization), Verb.VIEW, here.obj)
     return here
+
+
+def test_the_members_of_a_suspended_organisation_hold_nothing_while_others_are_active(
+    library: Library,
+) -> None:
+    here = everybodys(library)
+    factories.make_organization()
+    who = library.as_member
+    assert source_names(who) == here.found
+    Organization.objects.filter(pk=library.organization.pk).update(state="suspended")
+    assert source_names(who) == set()
 
 
 def test_a_deactivated_person_holds_nothing(library: Library) -> None:
@@ -297,6 +321,16 @@ def test_a_document_of_unknown_rights_is_nobodys(library: Library) -> None:
     factories.grant(library.member, Verb.VIEW, here.obj)
     Document.objects.filter(pk=here.document.pk).update(acl_state="unknown")
     assert document_titles(library.as_member) == set()
+
+
+def test_a_document_filed_under_another_organisation_is_nobodys(library: Library) -> None:
+    here = place(library.organization, "source")
+    factories.grant(library.member, Verb.VIEW, here.source)
+    assert [row.title for row in acl.visible_documents(library.as_member)] == ["Document here"]
+    with unkept():
+        other = factories.make_organization()
+        Document.objects.filter(pk=here.document.pk).update(organization=other)
+        assert list(acl.visible_documents(library.as_member)) == []
 
 
 # --- what fits a filter

@@ -10,8 +10,6 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-import numpy as np
-
 from tests.bench import clients, results, statements, truth
 from tests.bench.clients import Statement
 from tests.bench.scene import Caller, Scene, scenes
@@ -96,7 +94,8 @@ def measure_cell(
                 if name == "graph":
                     continue
                 if name == "fetch":
-                    found = _filtered(found, scene, caller)
+                    allowed = truth.are_visible(found, scene.stored, caller.visible)
+                    found = [key for key, may in zip(found, allowed, strict=True) if may]
                 score = truth.recall(found, scene.stored, scores, caller.visible, LIMIT)
                 recalls[name].append(score)
                 short[name] += len(found[:LIMIT]) < min(LIMIT, caller.count)
@@ -120,9 +119,3 @@ def _contestants(given: dict[str, Any]) -> dict[str, Callable[[], Statement]]:
         "fetch": lambda: (FETCH, given | {"limit": FETCHED}),
         "global": lambda: (GLOBAL, given),
     }
-
-
-def _filtered(found: list[int], scene: Scene, caller: Caller) -> list[int]:
-    """What is left of a fetch when the rights are asked afterwards."""
-    keys = np.array(found, dtype=np.int64)
-    return keys[np.isin(keys, scene.stored.chunks[caller.visible])].tolist()

@@ -201,6 +201,17 @@ def test_other_credentials_never_meet_the_copy_of_the_first(world: World, tmp_pa
     assert len(list((tmp_path / "home").rglob("*.pack"))) == 2
 
 
+def test_copies_that_nobody_asks_for_are_removed(world: World, tmp_path: Path) -> None:
+    world.repository.commit({"a.md": "1"})
+    world.sync(token="one")
+    [lock] = (tmp_path / "home").rglob("*.lock")
+    os.utime(lock, (0, 0))
+    world.sync(token="two")
+
+    assert lock.with_suffix("").exists() is False
+    assert len(list((tmp_path / "home").rglob("*.pack"))) == 1
+
+
 def test_a_copy_that_is_being_loaded_is_waited_for(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:

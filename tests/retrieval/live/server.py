@@ -46,7 +46,7 @@ Misbehave = Callable[[Asked, dict[str, Any]], Served]
 
 @dataclass
 class McpServer:
-    """A running server. `rows` are the tickets by token; everything may be changed while it runs."""
+    """A running server. `rows` are the tickets by token; all of it may be changed meanwhile."""
 
     site: Site
     rows: dict[str, list[str]] = field(default_factory=dict)

@@ -213,9 +213,11 @@ def test_a_server_that_asks_to_wait_says_for_how_long(server: McpServer) -> None
     server.instead["tools/list"] = lambda asked, message: Served(
         status=429, headers={"Retry-After": "17"}
     )
-    with session(server.url, token=ADA, seconds=5, protocol=MODERN) as opened:
-        with pytest.raises(Unavailable) as raised:
-            opened.list_offers()
+    with (
+        session(server.url, token=ADA, seconds=5, protocol=MODERN) as opened,
+        pytest.raises(Unavailable) as raised,
+    ):
+        opened.list_offers()
     assert (raised.value.code, raised.value.retry_after) == ("busy", 17)
 
 
@@ -223,9 +225,11 @@ def test_a_redirect_is_never_followed(server: McpServer) -> None:
     server.instead["tools/list"] = lambda asked, message: Served(
         status=307, headers={"Location": f"{server.site.origin}/elsewhere"}
     )
-    with session(server.url, token=ADA, seconds=5, protocol=MODERN) as opened:
-        with pytest.raises(Unavailable) as raised:
-            opened.list_offers()
+    with (
+        session(server.url, token=ADA, seconds=5, protocol=MODERN) as opened,
+        pytest.raises(Unavailable) as raised,
+    ):
+        opened.list_offers()
     assert raised.value.code == "redirected"
     assert server.site.paths() == ["/mcp"]
 
@@ -256,9 +260,11 @@ def test_an_inner_address_is_refused_unless_the_operator_allows_it(
     settings.EGRESS_ALLOW = ()
     with pytest.raises(Invalid):
         Session(server.url, token=ADA, seconds=5)
-    with session("https://127.0.0.1:9/mcp", token=ADA, seconds=5) as opened:
-        with pytest.raises(Refused):
-            opened.list_offers()
+    with (
+        session("https://127.0.0.1:9/mcp", token=ADA, seconds=5) as opened,
+        pytest.raises(Refused),
+    ):
+        opened.list_offers()
     assert server.site.asked == []
 
 

@@ -1,0 +1,267 @@
+"""Every named clause of the relation, taken out in turn, fails a named test; and every condition in
+its functions is such a clause.
+
+The function is replaced by its owner in a database of this module's own, and put back.
+"""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import re
+import textwrap
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from typing import Any
+
+import psycopg
+import pytest
+from pytest_django.plugin import DjangoDbBlocker
+
+from kaizen.embedded.environment import OWNER_ROLE
+from tests import servers
+from tests.conftest import connected_to
+from tests.retrieval.conftest import make_library
+from tests.retrieval.probes import unkept
+from tests.retrieval.relation_clauses import ASIDE, CLAUSES, SQL, TEXTS, Clause
+from tests.retrieval.test_relation import make_document
+
+FAILURES = (AssertionError, pytest.fail.Exception)
+# Functions of ours that decide nothing about rights, each with why.
+NOT_THE_RELATION = {
+    "retrieval_vector_search": "chooses a plan and asks the functions below it",
+}
+_WORD = re.compile(r"\b(WHERE|ON|AND|OR|NOT)\b")
+_ENDS = re.compile(
+    r"\b(WHERE|ON|AND|OR|JOIN|LEFT|CROSS|UNION|GROUP|ORDER|LIMIT|SELECT|FROM|RETURNING|THEN)\b|;|$"
+)
+
+
+@pytest.fixture(scope="module")
+def database(django_db_setup: None, django_db_blocker: DjangoDbBlocker) -> Iterator[str]:
+    """A database whose functions may be changed; the tests reach it as the app role."""
+    name = servers.create_database()
+    with connected_to(name, django_db_blocker):
+        yield name
+    servers.drop_database(name)
+
+
+@pytest.fixture(scope="module")
+def passed() -> set[str]:
+    """The tests that were seen to pass while nothing was taken out."""
+    return set()
+
+
+@pytest.mark.parametrize("clause", CLAUSES, ids=lambda clause: clause.name)
+def test_a_clause_taken_out_fails_its_test(
+    clause: Clause, database: str, passed: set[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    named = f"{clause.test.__name__} {sorted(clause.given.items())}"
+    if named not in passed:
+        _run(clause)
+        passed.add(named)
+    with _taken_out(clause, database, monkeypatch), pytest.raises(FAILURES):
+        _run(clause)
+
+
+def test_every_condition_of_the_functions_is_a_named_clause(database: str) -> None:
+    unnamed = {}
+    for function in SQL:
+        body = _body(_definition(database, function))
+        named = [
+            span
+            for clause in CLAUSES
+            if clause.where == function
+            for span in _places(body, clause.text)
+        ]
+        aside = [
+            span for item in ASIDE if item.where == function for span in _places(body, item.text)
+        ]
+        left = [
+            body[start:end]
+            for start, end in _conditions(body)
+            if not any(first <= start and end <= last for first, last in (*named, *aside))
+        ]
+        if left:
+            unnamed[function] = left
+    assert unnamed == {}
+
+
+def test_every_condition_of_the_grants_sql_is_a_named_clause() -> None:
+    for where in TEXTS:
+        text = getattr(*_attribute(where))
+        named = [
+            span
+            for clause in CLAUSES
+            if clause.where == where
+            for span in _places(text, clause.text)
+        ]
+        left = [
+            text[start:end]
+            for start, end in _conditions(text)
+            if not any(first <= start and end <= last for first, last in named)
+        ]
+        assert left == []
+
+
+def test_every_place_of_a_repeated_clause_is_taken_out_by_some_entry(database: str) -> None:
+    """What stands twice must be named twice, or be taken out together."""
+    for function in SQL:
+        body = _body(_definition(database, function))
+        texts = {clause.text for clause in CLAUSES if clause.where == function}
+        for text in texts:
+            taken = {
+                place
+                for clause in CLAUSES
+                if (clause.where, clause.text) == (function, text)
+                for place in clause.nth
+            }
+            there = set(range(len(_places(body, text))))
+            assert taken <= there, (function, text)
+            if text != "d.acl_state = 'inherit'":  # once more as a column of the answer
+                assert there == taken, (function, text)
+
+
+def test_every_function_over_grants_is_listed(database: str) -> None:
+    """A new function that reads grants, or asks the relation, can't stay outside of this test."""
+    with psycopg.connect(servers.database_url(database, role=OWNER_ROLE)) as connection:
+        rows = connection.execute(
+            "SELECT p.proname FROM pg_proc p JOIN pg_namespace n ON n.oid = p.pronamespace "
+            "WHERE n.nspname = 'public' AND p.prosrc ~ "
+            "'(usergrant|teamgrant|accounts_principals|visible_sources|granted_documents"
+            "|matching_documents|accounts_teammembership)'"
+        ).fetchall()
+    found = {name for (name,) in rows}
+    assert found - {*SQL, *NOT_THE_RELATION} == set()
+    assert set(NOT_THE_RELATION) <= found
+
+
+def test_clauses_have_names_of_their_own() -> None:
+    names = [clause.name for clause in CLAUSES]
+    assert len(names) == len(set(names))
+
+
+# --- running
+
+
+def _run(clause: Clause) -> None:
+    """The clause's test, with what it asks for, in a world that is undone."""
+    with unkept():
+        library = make_library()
+        arguments: dict[str, Any] = {}
+        for name in inspect.signature(clause.test).parameters:
+            if name == "library":
+                arguments[name] = library
+            elif name == "page":
+                arguments[name] = make_document(library.source, "Page")
+            else:
+                arguments[name] = clause.given[name]
+        clause.test(**arguments)
+
+
+@contextmanager
+def _taken_out(clause: Clause, database: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    with ExitStack() as stack:
+        if clause.where in SQL:
+            stack.enter_context(_function_without(clause, database))
+        else:
+            patched = stack.enter_context(monkeypatch.context())
+            if clause.where in TEXTS:
+                module, name = _attribute(clause.where)
+                patched.setattr(module, name, _without(getattr(module, name), clause))
+            else:
+                function, code = _code_without(clause)
+                patched.setattr(function, "__code__", code)
+        yield
+
+
+@contextmanager
+def _function_without(clause: Clause, database: str) -> Iterator[None]:
+    whole = _definition(database, clause.where)
+    _define(database, _without(whole, clause))
+    try:
+        yield
+    finally:
+        _define(database, whole)
+
+
+def _code_without(clause: Clause) -> tuple[Callable[..., Any], Any]:
+    """A function of Python and its code without the clause: callers keep the same function."""
+    module, name = _attribute(clause.where)
+    source = textwrap.dedent(inspect.getsource(getattr(module, name)))
+    scope: dict[str, Any] = dict(vars(module))
+    exec(compile(_without(source, clause), f"<without {clause.name}>", "exec"), scope)
+    return getattr(module, name), scope[name].__code__
+
+
+def _attribute(where: str) -> tuple[Any, str]:
+    module, _, name = where.partition(":")
+    return importlib.import_module(module), name
+
+
+def _definition(database: str, function: str) -> str:
+    with psycopg.connect(servers.database_url(database, role=OWNER_ROLE)) as connection:
+        rows = connection.execute(
+            "SELECT pg_get_functiondef(oid) FROM pg_proc WHERE proname = %s", [function]
+        ).fetchall()
+    assert len(rows) == 1, function
+    return str(rows[0][0])
+
+
+def _define(database: str, definition: str) -> None:
+    url = servers.database_url(database, role=OWNER_ROLE)
+    with psycopg.connect(url, autocommit=True) as connection:
+        # Functions with SET hnsw.* need pgvector loaded in this session.
+        connection.execute("SELECT '[1]'::vector")
+        connection.execute(definition)  # type: ignore[call-overload]
+
+
+# --- reading
+
+
+def _body(definition: str) -> str:
+    """What stands between the function's quotes."""
+    return definition[definition.index("$function$") : definition.rindex("$function$")]
+
+
+def _places(text: str, clause: str) -> list[tuple[int, int]]:
+    """Where the clause stands, however it is broken into lines."""
+    words = [re.escape(word) for word in clause.split()]
+    pattern = r"(?<![\w.])" + r"\s*".join(words) + r"(?!\w)"
+    return [match.span() for match in re.finditer(pattern, text)]
+
+
+def _without(text: str, clause: Clause) -> str:
+    places = _places(text, clause.text)
+    assert len(places) > max(clause.nth), f"{clause.name}: not there"
+    for number in sorted(clause.nth, reverse=True):
+        start, end = places[number]
+        text = text[:start] + clause.instead + text[end:]
+    return text
+
+
+def _conditions(body: str) -> Iterator[tuple[int, int]]:
+    """The spans of the single conditions: what follows WHERE, ON, AND, OR or NOT, up to the end."""
+    for word in _WORD.finditer(body):
+        start = word.end()
+        while body[start] in " \n(":
+            start += 1
+        if re.match(r"(NOT|EXISTS|SELECT|MATERIALIZED|NULL)\b", body[start:]):
+            continue
+        end = _end(body, start)
+        yield start, end
+
+
+def _end(body: str, start: int) -> int:
+    """Where a condition ends: at the next word of the statement, or where its brackets close."""
+    depth = 0
+    for at in range(start, len(body)):
+        if body[at] == "(":
+            depth += 1
+        elif body[at] == ")":
+            depth -= 1
+            if depth < 0:
+                return len(body[:at].rstrip())
+        elif depth == 0 and _ENDS.match(body, at) and not body[at - 1].isalnum():
+            return len(body[:at].rstrip())
+    return len(body)
