@@ -26,10 +26,25 @@ app.conf.beat_schedule = {
         "schedule": 15.0,
         "options": {"expires": 15},
     },
+    "go on with embedding spaces": {
+        "task": "retrieval.tend_spaces",
+        "schedule": 15.0,
+        "options": {"expires": 15},
+    },
     "fold new passages into postings": {
         "task": "retrieval.fold",
         "schedule": 10.0,
         "options": {"expires": 10},
+    },
+    "forget what live sources said": {
+        "task": "retrieval.forget_live_results",
+        "schedule": 60.0,
+        "options": {"expires": 60},
+    },
+    "go on with scorings": {
+        "task": "retrieval.tend_scorings",
+        "schedule": 15.0,
+        "options": {"expires": 15},
     },
     "dispatch due tasks": {
         "task": "tasks.dispatch_due",

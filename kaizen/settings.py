@@ -202,6 +202,7 @@ STATICFILES_DIRS = [BASE_DIR / "kaizen" / "static"]
 WHITENOISE_USE_FINDERS = True
 WHITENOISE_AUTOREFRESH = DEBUG
 KAIZEN_UPLOAD_LIMIT = 50 * 1024 * 1024
+KAIZEN_OCR: str = env.str("KAIZEN_OCR", default="")
 KAIZEN_FOLDER_ROOTS: tuple[str, ...] = tuple(env.list("KAIZEN_FOLDER_ROOTS", default=[]))
 EGRESS_ALLOW: tuple[str, ...] = tuple(env.list("KAIZEN_EGRESS_ALLOW", default=[]))
 DATA_UPLOAD_MAX_MEMORY_SIZE = 2 * 1024 * 1024

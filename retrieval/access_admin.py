@@ -42,8 +42,11 @@ def access_page(request: HttpRequest) -> HttpResponse:
     }
     if request.method == "GET":
         context |= _explained(request, context["explain_form"])
+    context["media"] = context["explain_form"].media
     if configures:
         context |= _changed(request)
+        # Once: a script that runs twice would make each list twice.
+        context["media"] += context["change_form"].media
     response = TemplateResponse(request, "admin/access.html", context)
     response["Cache-Control"] = "no-store"
     return response

@@ -34,7 +34,7 @@ class ExplainQuerySerializer(serializers.Serializer[Any]):
 class ThingSerializer(serializers.Serializer[Any]):
     """An object on the way; its name is empty for auditors."""
 
-    kind = serializers.ChoiceField(choices=["project", "source", "document"])
+    type = serializers.ChoiceField(source="kind", choices=["project", "source", "document"])
     id = serializers.UUIDField()
     name = serializers.CharField()
 

@@ -17,6 +17,7 @@ from kaizen.kernel.admin import ArchivableAdmin, OrganizationAdmin, authority_of
 from retrieval import access_admin as access_admin  # its page joins the site by being imported
 from retrieval import connection_admin as connection_admin
 from retrieval import live_admin as live_admin
+from retrieval import space_admin as space_admin
 from retrieval.documents import delete_document, retry_document, set_acl_state
 from retrieval.models import Document, Source
 from retrieval.sources import archive_source, create_source

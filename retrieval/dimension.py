@@ -1,24 +1,23 @@
 """The length of vectors, at the three places where it is written down: the column, the code, the
 spaces.
 
-Promises: a mismatch is found at start (a system check, `prepare_database` and `doctor` ask here) and
-when a model is entered, and is said in one sentence with what to do; nothing is ever cut or padded
-to fit.
+Promises: a mismatch is found at start (a system check, `prepare_database` and `doctor` ask here)
+and when a model is entered, and is said in one sentence with what to do; nothing is ever cut or
+padded to fit.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Sequence
+from contextlib import AbstractContextManager
+from typing import Any, Protocol
 
 from django.core.checks import CheckMessage, Error, Tags, register
 from django.db import connections
 
 from kaizen.kernel.errors import Invalid
-from retrieval.embedders.contract import DIMENSION
+from retrieval.embedders.contract import DIMENSION, wrong_length
 from retrieval.embedders.local import LocalEmbedder
-
-Rows = Callable[[str], Sequence[Sequence[Any]]]
 
 # PostgreSQL keeps the length of a halfvec as the type's modifier.
 COLUMN = """
@@ -31,26 +30,31 @@ WHERE e.state <> 'retired' ORDER BY e.model, e.dimension
 """
 
 
+class Connected(Protocol):
+    """A connection of Django's or psycopg's."""
+
+    def cursor(self) -> AbstractContextManager[Any]: ...
+
+
 def check_dimension(dimension: int) -> None:
     """Raises Invalid for a model whose vectors the index can't hold."""
     if dimension != DIMENSION:
-        raise Invalid(
-            f"The index of this deployment holds vectors of {DIMENSION:,} numbers, not "
-            f"{dimension:,}. Choose a model of that size, one that can be asked for it, or one "
-            "that was trained to be cut.",
-            code="wrong_dimension",
-        )
+        raise Invalid(wrong_length(dimension, DIMENSION), code="wrong_dimension")
 
 
-def find_mismatches(rows: Rows) -> list[str]:
-    """What doesn't fit together, a sentence each. `rows` runs one query; it may be any connection's.
+def find_mismatches(connection: Connected) -> list[str]:
+    """What doesn't fit together, a sentence each.
 
     A database that isn't migrated yet has no column to compare.
     """
-    found = rows(COLUMN)
-    if not found:
-        return []
-    column = int(found[0][0])
+    with connection.cursor() as cursor:
+        cursor.execute(COLUMN)
+        found = cursor.fetchone()
+        if found is None:
+            return []
+        cursor.execute(SPACES)
+        spaces = cursor.fetchall()
+    column = int(found[0])
     problems = []
     if column != DIMENSION:
         problems.append(
@@ -66,7 +70,7 @@ def find_mismatches(rows: Rows) -> list[str]:
     problems += [
         f"The embedding space of {model} is of {dimension:,} numbers and the column of "
         f"{column:,}. Change the model in the admin."
-        for model, dimension in rows(SPACES)
+        for model, dimension in spaces
         if dimension != column
     ]
     return problems
@@ -77,13 +81,8 @@ def check_vectors(
     app_configs: object, databases: Sequence[str] | None = None, **_: Any
 ) -> list[CheckMessage]:
     """Django's check: `manage.py check --database default`, and before each migration."""
-    problems: list[CheckMessage] = []
-    for alias in databases or ():
-
-        def rows(statement: str, alias: str = alias) -> Sequence[Sequence[Any]]:
-            with connections[alias].cursor() as cursor:
-                cursor.execute(statement)
-                return cursor.fetchall()
-
-        problems += [Error(text, id="retrieval.E001") for text in find_mismatches(rows)]
-    return problems
+    return [
+        Error(text, id="retrieval.E001")
+        for alias in databases or ()
+        for text in find_mismatches(connections[alias])
+    ]

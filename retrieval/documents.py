@@ -6,15 +6,12 @@ transaction. Not for: reading a file into passages (`retrieval.ingest.store`).
 
 from __future__ import annotations
 
-from uuid import UUID
-
 from django.core.files.base import File
 from django.db import transaction
-from django.db.models import Max
 
 from accounts.authority import Authority, Capability
 from accounts.models import User
-from accounts.permissions import Verb, store_grant, team_grants_of, user_grants_of
+from accounts.permissions import Verb, store_grant
 from audit.record import record
 from kaizen.kernel.clock import now
 from kaizen.kernel.errors import Conflict, Denied, Missing
@@ -28,13 +25,32 @@ from retrieval.acl import (
     visible_documents,
 )
 from retrieval.blobs import Content, open_content, read_content, store_content
-from retrieval.details import claimed_type, short_text
-from retrieval.ingest.index import remove_passages, set_inheritance
-from retrieval.ingest.store import title_from_name
-from retrieval.models import Document, DocumentVersion, Source
+from retrieval.details import claimed_type, external_key, short_text, title_from_name
+from retrieval.ingest.index import set_inheritance
+from retrieval.intake import (
+    INGEST_JOB,
+    add_version,
+    find_living,
+    is_newest,
+    lock_document,
+    make_document,
+    wait,
+)
+from retrieval.models import Document, Source
+from retrieval.parts import PURGE_JOB, remove_document, with_parts
 
-INGEST_JOB = "retrieval.ingest"
-PURGE_JOB = "retrieval.purge_blobs"
+__all__ = [
+    "INGEST_JOB",
+    "PURGE_JOB",
+    "delete_document",
+    "open_blob",
+    "record_added",
+    "retry_document",
+    "retry_failed",
+    "set_acl_state",
+    "upload",
+]
+_MESSAGES_AT_ONCE = 500
 _PLAIN_TYPES = frozenset({"text/plain", "text/markdown", "text/csv", "application/pdf"})
 
 
@@ -65,30 +81,21 @@ def upload(
         document = _find_or_make(
             authority,
             source=source,
-            external_id=short_text(external_id, 1000, "external id"),
+            external_id=external_key(external_id),
             name=name,
         )
-        version = document.versions.select_related("blob").order_by("-number").first()
-        if version is not None and version.blob.digest == content.digest:
+        if is_newest(document, content):
             if document.state == Document.State.FAILED:
-                _wait(document, start=start)
+                wait(document, start=start)
             return document
-        number = (document.versions.aggregate(last=Max("number"))["last"] or 0) + 1
-        DocumentVersion.objects.create(
-            organization_id=authority.organization_id,
-            document=document,
-            number=number,
-            blob=blob,
-            file_name=name,
-            media_type=claimed_type(media_type),
+        number = add_version(
+            document, blob=blob, file_name=name, media_type=claimed_type(media_type)
         )
-        document.title = short_text(title, 300, "title") or title_from_name(name)[:300]
-        document.file_name = name
+        document.title = short_text(title, 300, "title") or title_from_name(name)
         document.path = short_text(path, 1000, "path")
-        document.updated_at = now()
         document.uploaded_by_id = authority.user_id
-        _wait(document, start=start)
-        _record_added(authority, document, content=content, number=number)
+        wait(document, start=start)
+        record_added(authority, document, content=content, number=number)
     return document
 
 
@@ -99,51 +106,73 @@ def retry_document(authority: Authority, *, document: Document) -> Document:
     Raises Missing, Denied, and Conflict when it didn't fail.
     """
     _check_governs(authority, document, Verb.CHANGE)
-    document = _lock(document.pk)
+    document = lock_document(document.pk)
     if document.state != Document.State.FAILED:
         raise Conflict("Only a document that couldn't be read can be read again.")
-    _wait(document, start=True)
+    wait(document)
     record(authority, "retrieval.document_retried", subject=document)
     return document
+
+
+@transaction.atomic
+def retry_failed(authority: Authority, *, source: Source) -> int:
+    """Read all documents of a source that failed once more; returns how many there were.
+
+    Raises Missing, Denied. Those that no message is sent for are found by the sweep.
+    """
+    if not authority.may(Capability.CONFIGURE):
+        get_source(authority, source.pk, Verb.CHANGE)
+    failed = Document.objects.select_for_update(no_key=True, skip_locked=True).filter(
+        organization_id=authority.organization_id,
+        source=source,
+        state=Document.State.FAILED,
+        deleted_at=None,
+    )
+    ids = list(failed.values_list("pk", flat=True))
+    if ids:
+        Document.objects.filter(pk__in=ids).update(
+            state=Document.State.WAITING, state_code="", state_message="", state_at=now()
+        )
+        record(authority, "retrieval.document_retried", subject=source, data={"count": len(ids)})
+    for document_id in ids[:_MESSAGES_AT_ONCE]:
+        enqueue(INGEST_JOB, document_id=document_id)
+    return len(ids)
 
 
 @transaction.atomic
 def delete_document(authority: Authority, *, document: Document) -> None:
     """Delete a document: gone from the next search, page and download, whoever is at work on it.
 
-    Its bytes are removed by a job soon after. Needs change on the document or on its source.
+    What came out of an archive goes with it. The bytes are removed by a job soon after. Needs
+    change on the document or on its source.
     """
     _check_governs(authority, document, Verb.CHANGE)
-    document = _lock(document.pk)
-    remove_passages(document)
-    for grants in (user_grants_of(Document), team_grants_of(Document)):
-        grants._default_manager.filter(content_object_id=document.key).delete()
-    document.deleted_at = now()
-    document.passage_count = 0
-    document.save(update_fields=["deleted_at", "passage_count"])
-    record(authority, "retrieval.document_deleted", subject=document)
-    enqueue(PURGE_JOB, document_id=document.pk)
+    document = lock_document(document.pk)
+    for gone in with_parts(document):
+        remove_document(gone)
+        record(authority, "retrieval.document_deleted", subject=gone)
 
 
 @transaction.atomic
 def set_acl_state(
     authority: Authority, *, document: Document, state: Document.AclState
 ) -> Document:
-    """Let a document be as its source, or only as its own grants say. Needs manage on it or on its
-    source.
+    """Let a document be as its source, or only as its own grants say; an archive with its parts.
+    Needs manage on it or on its source.
 
     Whoever restricts a document keeps managing it, by a grant of their own.
     """
     _check_governs(authority, document, Verb.MANAGE)
-    managed = visible_documents(authority, Verb.MANAGE).filter(pk=document.pk)
-    did_manage = managed.exists()
-    document = _lock(document.pk)
-    document.acl_state = state
-    document.save(update_fields=["acl_state"])
-    set_inheritance(document)
-    record(authority, "retrieval.document_moved", subject=document, data={"acl_state": state})
-    if state == Document.AclState.RESTRICTED and did_manage and not managed.exists():
-        _keep_managing(authority, document)
+    document = lock_document(document.pk)
+    for one in with_parts(document):
+        managed = visible_documents(authority, Verb.MANAGE).filter(pk=one.pk)
+        did_manage = managed.exists()
+        one.acl_state = state
+        one.save(update_fields=["acl_state"])
+        set_inheritance(one)
+        record(authority, "retrieval.document_moved", subject=one, data={"acl_state": state})
+        if state == Document.AclState.RESTRICTED and did_manage and not managed.exists():
+            _keep_managing(authority, one)
     return document
 
 
@@ -179,61 +208,19 @@ def _find_or_make(authority: Authority, *, source: Source, external_id: str, nam
     A name given by chance must not reach a document that the caller doesn't see: then a new one is
     made.
     """
-    found = _find(source, external_id or name)
+    found = find_living(source, external_id or name)
     if found is not None and not visible_documents(authority).filter(pk=found.pk).exists():
         if external_id:
             raise Denied("You may not replace the document of this external id.")
         found, external_id = None, f"{name} {uuid7()}"
-    if found is None:
-        found, _ = Document.objects.get_or_create(
-            organization_id=authority.organization_id,
-            source=source,
-            external_id=external_id or name,
-            deleted_at=None,
-            defaults={
-                "file_name": name,
-                "title": title_from_name(name)[:300],
-                "uploaded_by_id": authority.user_id,
-            },
-        )
-    return _lock(found.pk)
-
-
-def _find(source: Source, external_id: str) -> Document | None:
-    return Document.objects.filter(
-        organization_id=source.organization_id,
-        source=source,
-        external_id=external_id,
-        deleted_at=None,
-    ).first()
-
-
-def _lock(document_id: UUID) -> Document:
-    """The document, locked until the transaction ends.
-
-    Raises Missing when it was deleted meanwhile.
-    """
-    document: Document | None = (
-        Document.objects.select_for_update(no_key=True)
-        .filter(pk=document_id, deleted_at=None)
-        .first()
+    if found is not None:
+        return lock_document(found.pk)
+    return make_document(
+        source,
+        external_id=external_id or name,
+        file_name=name,
+        uploaded_by_id=authority.user_id,
     )
-    if document is None:
-        raise Missing
-    return document
-
-
-def _wait(document: Document, *, start: bool) -> None:
-    """Put a document into the queue.
-
-    Whoever reads an earlier version of it loses their claim by this.
-    """
-    document.state = Document.State.WAITING
-    document.state_code = document.state_message = ""
-    document.state_at = now()
-    document.save()
-    if start:
-        enqueue(INGEST_JOB, document_id=document.pk)
 
 
 def _keep_managing(authority: Authority, document: Document) -> None:
@@ -253,8 +240,9 @@ def _check_governs(authority: Authority, document: Document, verb: Verb) -> None
         raise Missing
 
 
-def _record_added(
+def record_added(
     authority: Authority, document: Document, *, content: Content, number: int
 ) -> None:
+    """Audit a new document, or a new version of one."""
     data = {"digest": content.digest, "size": len(content.data), "version": number}
     record(authority, "retrieval.document_added", subject=document, data=data)

@@ -12,10 +12,15 @@ from celery import shared_task
 from django.db import transaction
 
 from kaizen.kernel.jobs import enqueue
+from retrieval import scoring_jobs as scoring_jobs  # registers its jobs
+from retrieval import space_jobs as space_jobs  # registers its jobs
+from retrieval.archives import expand_document
 from retrieval.blobs import purge_document
 from retrieval.connectors import jobs as connector_jobs  # noqa: F401  registers its jobs
 from retrieval.documents import INGEST_JOB, PURGE_JOB
+from retrieval.ingest.contract import EXPAND_JOB
 from retrieval.ingest.store import STALE_AFTER, ClockTimestamp, ingest_document
+from retrieval.live import jobs as live_jobs  # noqa: F401  registers its jobs
 from retrieval.models import Document, DocumentVersion
 from retrieval.postings import find_long_tails, fold_organization
 
@@ -29,6 +34,12 @@ _LOST = "lost_"
 def ingest(*, document_id: str) -> None:
     """Read one document; nothing when it isn't waiting."""
     ingest_document(UUID(document_id))
+
+
+@shared_task(name=EXPAND_JOB)
+def expand(*, document_id: str) -> None:
+    """Unpack one archive; nothing when it isn't waiting."""
+    expand_document(UUID(document_id))
 
 
 @shared_task(name=PURGE_JOB)

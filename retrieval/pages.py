@@ -27,6 +27,7 @@ from kaizen.kernel.html import plain_text_to_html
 from retrieval.acl import get_document, get_governed_document, get_source
 from retrieval.documents import delete_document, open_blob, retry_document, upload
 from retrieval.downloads import as_attachment
+from retrieval.live.accounts import is_live, list_accounts
 from retrieval.models import Source
 from retrieval.passages import DocumentView, Passage, document_view, get_passage
 from retrieval.queries import (
@@ -54,8 +55,9 @@ def authority_of(request: HttpRequest) -> Authority:
 @never_cache
 @require_http_methods(["GET", "POST"])
 def sources_page(request: HttpRequest) -> HttpResponse:
-    """`retrieval/sources.html`: sources ([SourceRow]), shared_documents ([Document] granted one by
-    one), may_create, errors ({field: sentence}), values ({name, description}). POST name,
+    """`retrieval/sources.html`: sources ([SourceRow]), live ([Account] of those that are asked
+    live), has_accounts (one's own are listed elsewhere), shared_documents ([Document] granted one
+    by one), may_create, errors ({field: sentence}), values ({name, description}). POST name,
     description makes a source.
     """
     authority = authority_of(request)
@@ -70,8 +72,13 @@ def sources_page(request: HttpRequest) -> HttpResponse:
             context, status = {"errors": {"name": error.message}, "values": values}, error.status
         else:
             return redirect("retrieval:source", source.pk)
+    accounts = list_accounts(authority)
+    live = [account for account in accounts if account.is_visible]
+    asked_live = {account.source_id for account in live}
     context |= {
-        "sources": list_sources(authority),
+        "sources": [row for row in list_sources(authority) if row.id not in asked_live],
+        "live": live,
+        "has_accounts": bool(accounts),
         "shared_documents": list_shared_documents(authority),
         "may_create": authority.may(Capability.CONFIGURE),
     }
@@ -81,8 +88,12 @@ def sources_page(request: HttpRequest) -> HttpResponse:
 @never_cache
 @require_GET
 def source_page(request: HttpRequest, source_id: UUID) -> HttpResponse:
-    """`retrieval/source.html`: what `_documents.html` gets, and upload_limit_mb."""
+    """`retrieval/source.html`: what `_documents.html` gets, and upload_limit_mb. A live source has
+    no documents: to the connected accounts.
+    """
     source = get_source(authority_of(request), source_id)
+    if is_live(source):
+        return redirect(f"{reverse('retrieval:live')}#source-{source.pk}")
     context = _documents(request, source)
     context["upload_limit_mb"] = settings.KAIZEN_UPLOAD_LIMIT // (1024 * 1024)
     return render(request, "retrieval/source.html", context)

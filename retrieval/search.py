@@ -161,6 +161,34 @@ def search(
     or excludes words. `recency` prefers newer documents among those that fit. Raises Invalid for a
     blank or too long query.
     """
+    result = search_unrecorded(
+        authority,
+        query=query,
+        limit=limit,
+        filters=filters,
+        mode=mode,
+        recency=recency,
+        facets=facets,
+        embedder=embedder,
+    )
+    _audit(authority, result)
+    return result
+
+
+def search_unrecorded(
+    authority: Authority,
+    *,
+    query: str,
+    limit: int = 10,
+    filters: Filters = Filters(),  # noqa: B008  frozen
+    mode: Mode = Mode.HYBRID,
+    recency: bool = False,
+    facets: bool = False,
+    embedder: Embedder | None = None,
+) -> SearchResult:
+    """`search` without its event, for `retrieval.test_bench` alone: who looks there as somebody
+    else is written down under their own name.
+    """
     began = time.perf_counter()
     parts = parse_query(query)
     limit = max(1, min(limit, MOST_HITS))
@@ -190,9 +218,7 @@ def search(
     result = _result(rows, parts, mode=mode, has_vector=vector is not None, similar=similar)
     spent = 1000 * (time.perf_counter() - began)
     trace = replace(result.trace, total_ms=round(spent, 2))
-    result = replace(result, degraded=degraded, trace=trace)
-    _audit(authority, result)
-    return result
+    return replace(result, degraded=degraded, trace=trace)
 
 
 def query_digest(query: str) -> str:

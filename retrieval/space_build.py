@@ -1,9 +1,9 @@
 """Builds the space of another model beside the active one, switches to it, and empties the old one.
 
-Promises: a slice's vectors and the progress are one transaction, under a lease, so that no two workers
-do a slice and a killed one's is done again; a row says of rights what its document says at that
-moment; the switch happens only when, with writers shut out, every passage in the index has its
-vector. Texts are embedded outside any transaction.
+Promises: a slice's vectors and the progress are one transaction, under a lease, so that no two
+workers do a slice and a killed one's is done again; a row says of rights what its document says at
+that moment; the switch happens only when, with writers shut out, every passage in the index has
+its vector. Texts are embedded outside any transaction.
 """
 
 from __future__ import annotations
@@ -14,13 +14,14 @@ from datetime import timedelta
 from enum import StrEnum
 from uuid import UUID
 
+from cryptography.fernet import InvalidToken
 from django.db import IntegrityError, connection
 from django.db.models import F
 
 from audit.record import record_system
 from kaizen.kernel.errors import Unavailable
 from kaizen.kernel.tenancy import organization_scope
-from retrieval.embedders.choice import embedder_of_space
+from retrieval.embedders.choice import LOST_KEY, embedder_of_space
 from retrieval.embedders.contract import REFUSED, Embedder, Vectors
 from retrieval.embedders.reuse import embed_new
 from retrieval.ingest.store import ClockTimestamp
@@ -61,11 +62,12 @@ FROM unnest(%(chunks)s::bigint[], %(digests)s::text[]) AS n (key, digest)
 WHERE c.organization_id = %(organization_id)s AND c.key = n.key AND c.digest <> n.digest
 """
 _EMPTY = """
-DELETE FROM retrieval_vector v USING (
+WITH x AS MATERIALIZED (
     SELECT chunk_key FROM retrieval_vector
     WHERE organization_key = %(organization)s AND space_key = %(space)s
     ORDER BY chunk_key LIMIT %(most)s FOR UPDATE SKIP LOCKED
-) x
+)
+DELETE FROM retrieval_vector v USING x
 WHERE v.organization_key = %(organization)s AND v.space_key = %(space)s
   AND v.chunk_key = x.chunk_key
 """
@@ -134,7 +136,11 @@ def empty_space(space_id: UUID) -> bool:
 
 def _build(lease: Lease, ends: float, embedder: Embedder | None) -> bool:
     """Slice after slice until the switch, or until the time is over."""
-    space = EmbeddingSpace.objects.select_related("embedding_model").get(pk=lease.space_id)
+    spaces = EmbeddingSpace.objects.select_related("embedding_model")
+    try:
+        space = spaces.get(pk=lease.space_id)
+    except InvalidToken:
+        raise Unavailable(LOST_KEY, code=REFUSED) from None
     embedder = embedder or embedder_of_space(space, arena=True)
     cursor = space.cursor
     while True:
@@ -200,38 +206,40 @@ def _write(lease: Lease, texts: Sequence[Text], vectors: Vectors, tokens: int) -
 def _switch(lease: Lease) -> bool:
     """Make the space the active one, if with writers shut out no passage lacks a vector in it.
 
-    Locks the organisation's space that is active, which waits for those who write into it and
-    makes others wait, then this one. Raises LeaseLost.
+    Locks the organisation's active space, which waits for those who write into it and makes others
+    wait, then this one. Raises LeaseLost.
     """
-    with organization_scope(lease.organization_id):
-        old = (
-            EmbeddingSpace.objects.select_for_update()
-            .filter(organization_id=lease.organization_id, state=EmbeddingSpace.State.ACTIVE)
-            .first()
-        )
-        with hold(lease) as space:
-            if lacks_any(organization_key=lease.organization_key, space_key=lease.space_key):
-                return False
-            moment = ClockTimestamp()
-            if old is not None:
-                EmbeddingSpace.objects.filter(pk=old.pk).update(
-                    state=EmbeddingSpace.State.RETIRED, retired_at=moment
-                )
-            try:
-                EmbeddingSpace.objects.filter(pk=space.pk).update(
-                    state=EmbeddingSpace.State.ACTIVE, activated_at=moment, lease_until=None
-                )
-            except IntegrityError:
-                # The organisation's very first document was indexed just now.
-                connection.set_rollback(True)
-                return False
-            record_system(
-                lease.organization_id,
-                "retrieval.embedding_switched",
-                subject=space,
-                data={"passages": space.done, "tokens": space.tokens},
-            )
+    active = EmbeddingSpace.objects.filter(
+        organization_id=lease.organization_id, state=EmbeddingSpace.State.ACTIVE
+    )
+    try:
+        with organization_scope(lease.organization_id):
+            old = active.select_for_update().first()
+            with hold(lease) as space:
+                if lacks_any(organization_key=lease.organization_key, space_key=lease.space_key):
+                    return False
+                _exchange(old, space)
+    except IntegrityError:
+        # The organisation's very first document was indexed at the same instant.
+        return False
     return True
+
+
+def _exchange(old: EmbeddingSpace | None, new: EmbeddingSpace) -> None:
+    moment = ClockTimestamp()
+    if old is not None:
+        EmbeddingSpace.objects.filter(pk=old.pk).update(
+            state=EmbeddingSpace.State.RETIRED, retired_at=moment
+        )
+    EmbeddingSpace.objects.filter(pk=new.pk).update(
+        state=EmbeddingSpace.State.ACTIVE, activated_at=moment, lease_until=None
+    )
+    record_system(
+        new.organization_id,
+        "retrieval.embedding_switched",
+        subject=new,
+        data={"passages": new.done, "tokens": new.tokens},
+    )
 
 
 def _wait(lease: Lease, error: Unavailable) -> None:

@@ -1,5 +1,5 @@
-"""Background work of embedding spaces: thin, by id. The space's row is the outbox; the tick finds what
-a lost message or a dead worker left.
+"""Background work of embedding spaces: thin, by id. The space's row is the outbox; the tick finds
+what a lost message or a dead worker left.
 """
 
 from __future__ import annotations

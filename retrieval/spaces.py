@@ -1,7 +1,7 @@
 """Choosing another embedding model: what it would cost, start, cancel, and how far it is.
 
-Promises: nothing is spent before its estimate was shown, a probe of a few passages aside; the active
-space answers until every passage has a vector in the new one. Not for: the building itself
+Promises: nothing is spent before its estimate was shown, a probe of a few passages aside; the
+active space answers until every passage has a vector in the new one. Not for: the building itself
 (`retrieval.space_build`).
 """
 
@@ -122,7 +122,7 @@ def estimate_change(authority: Authority, *, model: EmbeddingModel) -> Estimate:
 def start_change(
     authority: Authority, *, model: EmbeddingModel, estimate: Estimate
 ) -> EmbeddingSpace:
-    """Begin to build `model`'s space beside the active one; members notice nothing until the switch.
+    """Begin to build `model`'s space beside the active one, which answers until the switch.
 
     Raises Denied, Missing, Conflict, Invalid as `estimate_change`.
     """

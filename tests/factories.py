@@ -16,7 +16,7 @@ from accounts.authority import Authority, Channel, from_user
 from accounts.models import Membership, Organization, Project, Role, Team, TeamMembership, User
 from accounts.permissions import Verb, store_grant
 from agents.models import Agent, LanguageModel, ModelProvider, Prompt
-from retrieval.models import Source
+from retrieval.models import LiveSource, LiveTool, MemberCredential, Source
 
 _count = itertools.count(1)
 PASSWORD = "a long test password"
@@ -170,4 +170,36 @@ def make_agent(
         language_model=model or make_language_model(organization),
         tools=fields.pop("tools", ["search", "read_document"]),
         **fields,
+    )
+
+
+def make_live_source(
+    organization: Organization,
+    *,
+    source: Source | None = None,
+    url: str = "https://127.0.0.1:9/mcp",
+    tool: str = "look",
+    **about: object,
+) -> LiveSource:
+    """A live source with one allowed tool; its address is one that is never connected to."""
+    live = LiveSource.objects.create(
+        organization=organization, source=source or make_source(organization), url=url
+    )
+    LiveTool.objects.create(
+        organization=organization,
+        live_source=live,
+        name=tool,
+        schema={"type": "object"},
+        read_only=True,
+        digest="d",
+        allowed=True,
+        **about,
+    )
+    return live
+
+
+def make_credential(membership: Membership, live: LiveSource, token: str) -> MemberCredential:
+    """A member's own account at a live source, with the token in it."""
+    return MemberCredential.objects.create(
+        organization=membership.organization, membership=membership, live_source=live, token=token
     )

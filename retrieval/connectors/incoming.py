@@ -18,6 +18,7 @@ from kaizen.kernel.text import make_storable, shown_file_name
 from retrieval.connectors.contract import Acl, Gone, Item, Principal, PrincipalKind
 from retrieval.details import claimed_type
 
+PART_MARK = "archive:"
 _LONGEST_KEY = 1000
 _MOST_TAGS = 50
 
@@ -58,7 +59,7 @@ def read_item(item: Item) -> Incoming:
     return Incoming(
         key=key_of(item.external_id),
         item=item,
-        revision=_bounded(_text(item.revision, "revision"), 200),
+        revision=_revision(item.revision),
         file_name=file_name,
         title=_cut(item.title, 300, "title"),
         path=_cut(item.path, 1000, "path"),
@@ -110,6 +111,12 @@ def _text(value: object, what: str) -> str:
     if not isinstance(value, str):
         raise BadItem(f"Its {what} isn't text.")
     return make_storable(value).text.strip()
+
+
+def _revision(value: object) -> str:
+    """The revision, which may not look like the mark that the parts of an archive carry."""
+    text = _text(value, "revision")
+    return _bounded(f"= {text}" if text.startswith(PART_MARK) else text, 200)
 
 
 def _cut(value: object, longest: int, what: str) -> str:

@@ -28,6 +28,7 @@ from kaizen.kernel.text import make_storable
 from retrieval.connectors.contract import Acl, Principal, PrincipalKind
 from retrieval.ingest.index import set_inheritance
 from retrieval.models import Document, WaitingReader
+from retrieval.parts import lock_parts, with_parts
 
 _BATCH = 1000
 
@@ -54,9 +55,14 @@ def mirror_rights(
 ) -> int:
     """Make the rights of `documents` what `acls` says by document id; returns how many changed.
 
-    None is unknown: the document is nobody's until a later sync knows.
+    What came out of an archive has the archive's rights. None is unknown: the document is nobody's
+    until a later sync knows.
     """
     by_id = {document.pk: document for document in documents}
+    acls = dict(acls)
+    for document in list(by_id.values()):
+        for part in lock_parts(document):
+            by_id[part.pk], acls[part.pk] = part, acls[document.pk]
     wanted = _resolve(
         organization_id,
         {pk: _names(acl) if acl is not None else set() for pk, acl in acls.items()},
@@ -132,6 +138,8 @@ def grant_waiting(organization_id: UUID, documents: Iterable[Document]) -> None:
             groups=present[document.pk].groups | now_known.groups,
             waiting=now_known.waiting,
         )
+        for part in lock_parts(document):
+            _write(part, _present(organization_id, [part])[part.pk], rights)
         if _write(document, present[document.pk], rights):
             data = {"people": len(rights.users), "teams": len(rights.groups)}
             record_system(organization_id, "retrieval.rights_mirrored", subject=document, data=data)
@@ -141,7 +149,7 @@ def forget_rights(organization_id: UUID, documents: Iterable[Document]) -> None:
     """Take back every grant of a connector on these documents: nobody keeps them up to date any
     more.
     """
-    keys = [document.key for document in documents]
+    keys = [one.key for document in documents for one in with_parts(document)]
     for table in (user_grants_of(Document), team_grants_of(Document)):
         table._default_manager.filter(
             organization_id=organization_id, content_object_id__in=keys, origin=Origin.CONNECTOR

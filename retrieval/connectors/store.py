@@ -13,19 +13,14 @@ from dataclasses import dataclass
 from enum import StrEnum
 from uuid import UUID
 
-from django.db.models import Max
-
-from accounts.permissions import team_grants_of, user_grants_of
 from audit.record import record_system
-from kaizen.kernel.clock import now
-from kaizen.kernel.jobs import enqueue
 from retrieval.blobs import Content, store_content
 from retrieval.connectors.incoming import Incoming
 from retrieval.connectors.rights import mirror_rights
-from retrieval.documents import INGEST_JOB, PURGE_JOB
-from retrieval.ingest.index import remove_passages
-from retrieval.ingest.store import title_from_name
-from retrieval.models import Connection, Document, DocumentVersion, WaitingReader
+from retrieval.details import title_from_name
+from retrieval.intake import add_version, is_newest, wait
+from retrieval.models import Connection, Document
+from retrieval.parts import is_archive, remove_document, with_parts
 
 _DETAILS = ("revision", "file_name", "path", "url", "author", "tags", "dated_at")
 
@@ -74,21 +69,16 @@ def store_item(
     is_new = document is None
     if document is None:
         document = _make(connection, incoming)
-    version = document.versions.select_related("blob").order_by("-number").first()
     reread = _retitle(document, incoming)
     has_details = _set_details(document, incoming)
-    if version is None or version.blob.digest != content.digest:
-        number = (document.versions.aggregate(last=Max("number"))["last"] or 0) + 1
-        DocumentVersion.objects.create(
-            organization_id=connection.organization_id,
-            document=document,
-            number=number,
+    if not is_newest(document, content):
+        number = add_version(
+            document,
             blob=blob,
             file_name=incoming.file_name,
             media_type=media_type or incoming.media_type,
         )
-        document.updated_at = now()
-        document.title = incoming.title or title_from_name(incoming.file_name)[:300]
+        document.title = incoming.title or title_from_name(incoming.file_name)
         data = {"digest": content.digest, "size": len(content.data), "version": number}
         record_system(
             connection.organization_id,
@@ -109,21 +99,14 @@ def store_item(
 def remove_documents(organization_id: UUID, documents: Sequence[Document], *, reason: str) -> None:
     """Delete documents, locked by the caller: gone from the next search, page and download."""
     for document in documents:
-        remove_passages(document)
-        document.deleted_at = now()
-        document.passage_count = 0
-        document.save(update_fields=["deleted_at", "passage_count"])
-        record_system(
-            organization_id,
-            "retrieval.document_deleted",
-            subject=document,
-            data={"reason": reason},
-        )
-        enqueue(PURGE_JOB, document_id=document.pk)
-    keys = [document.key for document in documents]
-    for grants in (user_grants_of(Document), team_grants_of(Document)):
-        grants._default_manager.filter(content_object_id__in=keys).delete()
-    WaitingReader.objects.filter(document__key__in=keys).delete()
+        for gone in with_parts(document):
+            remove_document(gone)
+            record_system(
+                organization_id,
+                "retrieval.document_deleted",
+                subject=gone,
+                data={"reason": reason},
+            )
 
 
 def lock_by_id(organization_id: UUID, document_ids: Iterable[UUID]) -> list[Document]:
@@ -138,15 +121,16 @@ def lock_by_id(organization_id: UUID, document_ids: Iterable[UUID]) -> list[Docu
 
 def move_document(document: Document, *, to: Document) -> None:
     """Let `document` go on where `to`, of the same bytes, has turned up; `to` is gone by then."""
-    was_named_by_file = document.title == title_from_name(document.file_name)[:300]
+    was_named_by_file = document.title == title_from_name(document.file_name)
     for name in (*_DETAILS, "external_id"):
         setattr(document, name, getattr(to, name))
-    title = title_from_name(document.file_name)[:300]
+    title = title_from_name(document.file_name)
     reread = was_named_by_file and document.title != title
     if reread:
         document.title = title
     document.save(update_fields=["external_id"])
-    _save(document, reread=reread)
+    # The parts of an archive are named by its path.
+    _save(document, reread=reread or is_archive(document))
     data = {"instead_of": str(to.pk)}
     record_system(
         document.organization_id, "retrieval.document_relocated", subject=document, data=data
@@ -161,7 +145,7 @@ def _make(connection: Connection, incoming: Incoming) -> Document:
         deleted_at=None,
         defaults={
             "file_name": incoming.file_name,
-            "title": (incoming.title or title_from_name(incoming.file_name))[:300],
+            "title": incoming.title or title_from_name(incoming.file_name),
         },
     )
     return lock_documents(connection, [incoming.key])[document.external_id]
@@ -183,8 +167,8 @@ def _retitle(document: Document, incoming: Incoming) -> bool:
     Returns whether there is another: it is part of what is searched, so the document is read again.
     """
     title = incoming.title
-    if not title and document.title == title_from_name(document.file_name)[:300]:
-        title = title_from_name(incoming.file_name)[:300]
+    if not title and document.title == title_from_name(document.file_name):
+        title = title_from_name(incoming.file_name)
     if not title or document.title == title:
         return False
     document.title = title
@@ -196,11 +180,7 @@ def _save(document: Document, *, reread: bool) -> None:
 
     Whoever reads an earlier version of it loses their claim by this.
     """
-    fields = [*_DETAILS, "title", "updated_at"]
     if reread:
-        document.state = Document.State.WAITING
-        document.state_code = document.state_message = ""
-        document.state_at = now()
-        fields += ["state", "state_code", "state_message", "state_at"]
-        enqueue(INGEST_JOB, document_id=document.pk)
-    document.save(update_fields=fields)
+        wait(document)
+    else:
+        document.save(update_fields=[*_DETAILS, "title"])

@@ -28,6 +28,7 @@ from retrieval.connectors.leases import Lease, check_wanted, hold
 from retrieval.connectors.pace import Pace
 from retrieval.connectors.rights import hide, mirror_rights
 from retrieval.connectors.store import lock_documents, remove_documents, store_item
+from retrieval.details import claimed_type
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -158,7 +159,7 @@ def take_item(attempt: Attempt, incoming: Incoming) -> None:
             connection,
             incoming,
             content=content,
-            media_type=fetched.media_type,
+            media_type=claimed_type(str(fetched.media_type)),
             mirrors=attempt.mirrors,
         )
         items.note_stored(connection, incoming.key, stored.document)

@@ -23,8 +23,8 @@ from kaizen.kernel.errors import Invalid
 from kaizen.kernel.text import make_storable, shown_file_name
 from retrieval.ingest.charset import decode
 from retrieval.ingest.contract import ArchiveFound, Draft, FileToParse, ParseFailure, ParseLimits
-from retrieval.ingest.formats.package import check_directory_size, is_archive
-from retrieval.ingest.sniff import find_kind, looks_like_tar
+from retrieval.ingest.formats.package import is_archive
+from retrieval.ingest.sniff import READABLE, find_kind, looks_like_tar
 
 MEDIA_TYPES = {"zip": "application/zip", "tar": "application/x-tar", "gzip": "application/gzip"}
 LONGEST_PATH = 700
@@ -109,7 +109,8 @@ def unpack(file: FileToParse) -> Iterator[Entry | Refused]:
 
 
 def _unpack_zip(file: FileToParse) -> Iterator[Entry | Refused]:
-    check_directory_size(file.data, file.limits)
+    if not is_archive(file.data, file.limits):
+        raise ParseFailure("unsupported", "This file isn't an archive.")
     with zipfile.ZipFile(io.BytesIO(file.data)) as archive:
         members = [
             (member, name)
@@ -118,7 +119,7 @@ def _unpack_zip(file: FileToParse) -> Iterator[Entry | Refused]:
         ]
         _check_count(len(members), file.limits)
         _check_total(sum(member.file_size for member, _ in members), len(file.data), file.limits)
-        for member, name in members:
+        for member, _ in members:
             if _inflates(member.file_size, member.compress_size, file.limits):
                 raise ParseFailure("too_large_unpacked", _UNPACKED)
         for member, name in members:
@@ -251,7 +252,7 @@ def _taken(name: str, data: bytes, limits: ParseLimits) -> Entry:
         if kind in ("tar", "gzip") or (kind == "zip" and is_archive(data, limits)):
             raise _Leave("It is an archive inside an archive. Unpack it and upload it by itself.")
     except ParseFailure as failure:
-        raise _Leave(failure.message) from None
+        raise _Leave(failure.message.removesuffix(f" {READABLE}.")) from None
     return Entry(path, data)
 
 

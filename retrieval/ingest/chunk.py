@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 from kaizen.kernel.text import is_blank
 from retrieval.ingest.contract import Block, BlockKind, Parsed
+from retrieval.ingest.links import without_targets
 from retrieval.ingest.split import Measure, last_sentence, split_block
 
 MAX_TOKENS = 220
@@ -44,9 +45,10 @@ def chunk(
     """Cut a document into passages of at most `max_tokens`, as `count_tokens` counts.
 
     A passage that continues a paragraph begins with the last sentence before it, if that has at
-    most `overlap` tokens. `count_tokens` may count more for a longer text, never less.
+    most `overlap` tokens. `count_tokens` may count more for a longer text, never less; the
+    addresses of links aren't counted.
     """
-    measure = Measure(count_tokens, max_tokens)
+    measure = Measure(lambda text: count_tokens(without_targets(text)), max_tokens)
     passages: list[Passage] = []
     for section in _sections(parsed.blocks):
         packer = _Packer(measure, overlap)
@@ -63,8 +65,10 @@ def chunk(
 
 
 def embedding_text(title: str, passage: Passage) -> str:
-    """What is embedded for a passage: title and headings in one line, then the text."""
-    return f"{context_line(title, passage.heading_path)}\n{passage.text}"
+    """What is embedded for a passage: title and headings in one line, then the text without the
+    addresses of its links.
+    """
+    return f"{context_line(title, passage.heading_path)}\n{without_targets(passage.text)}"
 
 
 def context_line(title: str, heading_path: Sequence[str]) -> str:

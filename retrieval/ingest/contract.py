@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Literal
 
+EXPAND_JOB = "retrieval.expand"
 MAX_UPLOAD_BYTES = 50 * 1024 * 1024
 
 FailureCode = Literal[

@@ -7,10 +7,14 @@ the limits.
 
 from __future__ import annotations
 
+import logging
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 from email.message import Message
 from pathlib import PurePosixPath
+
+from django.conf import settings
 
 from kaizen.kernel.text import is_blank, make_storable
 from retrieval.ingest.archive import MEDIA_TYPES, Entry, Refused
@@ -25,6 +29,8 @@ from retrieval.ingest.contract import (
     ParseLimits,
 )
 from retrieval.ingest.language import guess_language
+from retrieval.ingest.ocr import SECONDS as OCR_SECONDS
+from retrieval.ingest.ocr import list_engines
 from retrieval.ingest.parser_pool import ParserPool, parser_pool
 from retrieval.ingest.parser_process import read_file
 from retrieval.ingest.properties import clean_author, clean_tags, find_date
@@ -50,6 +56,7 @@ _LARGEST_IN_PROCESS = 1_000_000
 _LONGEST_HEADING = 300
 _LONGEST_TITLE = 300
 _DEFAULT_LIMITS = ParseLimits()
+logger = logging.getLogger(__name__)
 
 
 def parse(
@@ -67,6 +74,8 @@ def parse(
         ParseFailure: with a code and a sentence for the person who uploaded it.
     """
     file = _file(data, name=name, media_type=media_type, limits=limits)
+    if file.kind == "pdf" and limits is _DEFAULT_LIMITS and (engine := ocr_engine()):
+        file = replace(file, limits=replace(limits, ocr=engine, seconds=OCR_SECONDS))
     if file.kind in _IN_PROCESS and len(data) <= _LARGEST_IN_PROCESS:
         draft = read_file(file)
     else:
@@ -84,6 +93,17 @@ def unpack(
     """The files in an archive, one after another. Raises ParseFailure, also on the way."""
     file = _file(data, name=name, media_type=None, limits=limits)
     yield from (pool or parser_pool()).unpack(file)
+
+
+def ocr_engine() -> str:
+    """The engine that reads scanned pages, empty where none is wanted or the one wanted is
+    missing.
+    """
+    wanted: str = settings.KAIZEN_OCR
+    if not wanted or wanted in list_engines():
+        return wanted
+    logger.warning("KAIZEN_OCR names %s, which isn't installed", wanted)
+    return ""
 
 
 def archive_media_type(data: bytes, *, name: str) -> str:

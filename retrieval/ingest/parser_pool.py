@@ -256,9 +256,14 @@ def _start_process(memory_bytes: int) -> subprocess.Popen[bytes]:
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
-        env={"PATH": os.environ.get("PATH", os.defpath)},
+        env=_environment(),
         cwd=_ROOT,
     )
+
+
+def _environment() -> dict[str, str]:
+    """All that the process gets to know of ours."""
+    return {"PATH": os.environ.get("PATH", os.defpath)}
 
 
 def _ask(process: subprocess.Popen[bytes], file: FileToParse, *, unpack: bool) -> None:

@@ -82,6 +82,9 @@ def main() -> int:
 def _answers(request: dict[str, Any], data: bytes) -> Iterator[bytes]:
     limits = ParseLimits(**request["limits"])
     _allow_cpu_seconds(limits.seconds)
+    if limits.ocr and sys.modules.get("numpy", sys) is None:
+        # An engine may need it.
+        del sys.modules["numpy"]
     file = FileToParse(data, request["kind"], request["name"], request["charset"], limits)
     try:
         if request["unpack"]:

@@ -25,7 +25,7 @@ from kaizen.kernel.errors import Conflict, Denied, Invalid, KaizenError, Missing
 from retrieval.acl import get_source, visible_sources
 from retrieval.live.client import session
 from retrieval.live.wire import RemoteFault
-from retrieval.models import LiveSource, LiveTool, MemberCredential
+from retrieval.models import LiveSource, LiveTool, MemberCredential, Source
 
 LONGEST_TOKEN = 4_096
 TRYING_SECONDS = 8.0
@@ -79,6 +79,12 @@ def get_live_source(authority: Authority, source_id: UUID | str) -> LiveSource:
     if live is None:
         raise Missing
     return live
+
+
+def is_live(source: Source) -> bool:
+    """Whether a source is asked live and holds no documents."""
+    rows = LiveSource.objects.filter(organization_id=source.organization_id, source=source)
+    return rows.exists()
 
 
 def find_credential(authority: Authority, live: LiveSource) -> MemberCredential | None:
@@ -141,7 +147,7 @@ def disconnect_account(authority: Authority, *, source_id: UUID | str) -> None:
 
 
 def list_accounts(authority: Authority) -> list[Account]:
-    """Every live source the caller may see, then those where only their token is left. Four
+    """Every live source the caller may see, then those where only their token is left. Three
     queries.
     """
     visible = list(visible_live_sources(authority))

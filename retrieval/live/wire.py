@@ -137,7 +137,8 @@ def _messages(reply: Reply) -> Iterator[dict[str, Any]]:
 
 def _events(text: str) -> Iterator[str]:
     """The data of each event of a stream; a last one that isn't closed counts too."""
-    kind, data = "", []
+    kind = ""
+    data: list[str] = []
     for line in [*_LINE_END.split(text), ""]:
         name, _, value = line.partition(":")
         value = value.removeprefix(" ")

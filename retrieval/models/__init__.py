@@ -11,6 +11,14 @@ from retrieval.models.grants import (
 )
 from retrieval.models.library import Blob, Chunk, Document, DocumentVersion, Source
 from retrieval.models.live import LiveResult, LiveSource, LiveTool, MemberCredential
+from retrieval.models.questions import (
+    Persona,
+    Question,
+    QuestionDocument,
+    QuestionSet,
+    ScoreRow,
+    ScoreRun,
+)
 from retrieval.models.spaces import EmbeddingModel, EmbeddingSpace, RerankModel
 
 __all__ = [
@@ -27,7 +35,13 @@ __all__ = [
     "LiveSource",
     "LiveTool",
     "MemberCredential",
+    "Persona",
+    "Question",
+    "QuestionDocument",
+    "QuestionSet",
     "RerankModel",
+    "ScoreRow",
+    "ScoreRun",
     "Source",
     "SourceTeamGrant",
     "SourceUserGrant",

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import multiprocessing
 import os
+import pickle
 import time
 from collections.abc import Sequence
+from multiprocessing.synchronize import Event
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -67,3 +70,15 @@ def _run(task: tuple[str, int, float]) -> list[float]:
         if time.time() >= start + _WARM_UP:
             times.append(spent)
     return times
+
+
+def begin_beside(role: str, given: str, end: Event, counts: Any, number: int) -> None:
+    """A reader or a writer in a process of its own: counts what it does until the end."""
+    prepare_worker()
+    from tests.bench.stages import grants_load
+
+    work = pickle.loads(Path(given).read_bytes())[role]
+    act = grants_load.reader(work) if role == "read" else grants_load.writer(work)
+    while not end.is_set():
+        act()
+        counts[number] += 1

@@ -20,7 +20,7 @@ from tests.retrieval.worlds import WORD, RememberingEmbedder
 
 MATCHING = "retrieval_matching_documents"
 EXACT, NEAREST = "retrieval_vector_exact", "retrieval_vector_nearest"
-WORDS = "retrieval_lexical_search"
+WORDS, SIMILAR = "retrieval_lexical_search", "retrieval_similar_terms"
 _WHO = "%s, %s, %s, %s::integer[], %s::integer[], %s::integer[], %s::bigint[], %s::jsonb"
 
 
@@ -89,15 +89,31 @@ def by_words(
     without: Sequence[str] = (),
 ) -> list[str]:
     """The titles of the passages that the lexical function brings, as often as it does."""
+    return _titles(list(scores(authority, filters=filters, without=without)))
+
+
+def scores(
+    authority: Authority,
+    *,
+    filters: dict[str, Any] | None = None,
+    without: Sequence[str] = (),
+) -> dict[int, float]:
+    """The scores that the lexical function gives, by passage."""
     sql = (
-        f"SELECT chunk_key FROM {WORDS}({_WHO}, "
+        f"SELECT chunk_key, score FROM {WORDS}({_WHO}, "
         "ARRAY(SELECT t.term FROM retrieval_query_terms(%s, ARRAY[%s]) t), "
         f"'{{}}'::text[], {_MUST}, 50) WHERE chunk_key IS NOT NULL"
     )
     must = _must(authority, without)
-    return _titles(
-        _column(sql, (*_who(authority, filters), authority.organization_key, WORD, *must))
-    )
+    with connection.cursor() as cursor:
+        cursor.execute(sql, (*_who(authority, filters), authority.organization_key, WORD, *must))
+        return dict(cursor.fetchall())
+
+
+def similar(authority: Authority, word: str) -> list[str]:
+    """The terms like `word` that the caller is offered."""
+    sql = f"SELECT term FROM {SIMILAR}({_WHO}, %s, 5)"
+    return _column(sql, (*_who(authority, None), word))
 
 
 _MUST = "retrieval_must(%s, '{}', %s::text[])"

@@ -21,9 +21,9 @@ from pytest_django.plugin import DjangoDbBlocker
 from kaizen.embedded.environment import OWNER_ROLE
 from tests import servers
 from tests.conftest import connected_to
+from tests.retrieval.clauses import ASIDE, CLAUSES, FUNCTIONS, TEXTS, Clause
 from tests.retrieval.conftest import make_library
 from tests.retrieval.probes import unkept
-from tests.retrieval.relation_clauses import ASIDE, CLAUSES, SQL, TEXTS, Clause
 from tests.retrieval.test_relation import make_document
 
 FAILURES = (AssertionError, pytest.fail.Exception)
@@ -33,7 +33,7 @@ NOT_THE_RELATION = {
 }
 _WORD = re.compile(r"\b(WHERE|ON|AND|OR|NOT)\b")
 _ENDS = re.compile(
-    r"\b(WHERE|ON|AND|OR|JOIN|LEFT|CROSS|UNION|GROUP|ORDER|LIMIT|SELECT|FROM|RETURNING|THEN)\b|;|$"
+    r"\b(WHERE|ON|AND|OR|JOIN|LEFT|CROSS|UNION|GROUP|ORDER|LIMIT|SELECT|FROM|RETURNING|THEN)\b"
 )
 
 
@@ -65,61 +65,48 @@ def test_a_clause_taken_out_fails_its_test(
 
 
 def test_every_condition_of_the_functions_is_a_named_clause(database: str) -> None:
-    unnamed = {}
-    for function in SQL:
-        body = _body(_definition(database, function))
-        named = [
-            span
-            for clause in CLAUSES
-            if clause.where == function
-            for span in _places(body, clause.text)
-        ]
-        aside = [
-            span for item in ASIDE if item.where == function for span in _places(body, item.text)
-        ]
-        left = [
-            body[start:end]
-            for start, end in _conditions(body)
-            if not any(first <= start and end <= last for first, last in (*named, *aside))
-        ]
-        if left:
-            unnamed[function] = left
+    unnamed = {
+        function: left
+        for function in FUNCTIONS
+        if (left := _unnamed(_body(_definition(database, function)), function))
+    }
     assert unnamed == {}
 
 
 def test_every_condition_of_the_grants_sql_is_a_named_clause() -> None:
     for where in TEXTS:
-        text = getattr(*_attribute(where))
-        named = [
-            span
-            for clause in CLAUSES
-            if clause.where == where
-            for span in _places(text, clause.text)
-        ]
-        left = [
-            text[start:end]
-            for start, end in _conditions(text)
-            if not any(first <= start and end <= last for first, last in named)
-        ]
-        assert left == []
+        assert _unnamed(getattr(*_attribute(where)), where) == []
 
 
-def test_every_place_of_a_repeated_clause_is_taken_out_by_some_entry(database: str) -> None:
-    """What stands twice must be named twice, or be taken out together."""
-    for function in SQL:
+def test_every_place_of_a_text_is_named(database: str) -> None:
+    """What stands twice is a clause at both places, or stands aside at the other."""
+    for function in FUNCTIONS:
         body = _body(_definition(database, function))
-        texts = {clause.text for clause in CLAUSES if clause.where == function}
-        for text in texts:
-            taken = {
-                place
-                for clause in CLAUSES
-                if (clause.where, clause.text) == (function, text)
-                for place in clause.nth
-            }
+        for text in {clause.text for clause in CLAUSES if clause.where == function}:
+            at = (function, text)
+            clauses = [clause.nth for clause in CLAUSES if (clause.where, clause.text) == at]
+            aside = [item.nth or () for item in ASIDE if (item.where, item.text) == at]
+            named = {place for places in (*clauses, *aside) for place in places}
             there = set(range(len(_places(body, text))))
-            assert taken <= there, (function, text)
-            if text != "d.acl_state = 'inherit'":  # once more as a column of the answer
-                assert there == taken, (function, text)
+            if text == "d.acl_state = 'inherit'":  # The first place is a column of the answer.
+                there.discard(0)
+            assert named == there, at
+
+
+@pytest.mark.parametrize(
+    "more", ["AND s.extra = 1", "OR s.extra", "AND NOT s.extra", "AND NOT EXISTS (SELECT 1)"]
+)
+def test_a_new_condition_is_noticed(database: str, more: str) -> None:
+    body = _body(_definition(database, "retrieval_visible_sources")).rstrip()
+    assert _unnamed(body, "retrieval_visible_sources") == []
+    assert _unnamed(f"{body} {more}", "retrieval_visible_sources") == [
+        more.removeprefix("AND ").removeprefix("OR ").removeprefix("NOT ")
+    ]
+
+
+def test_what_stands_aside_is_there(database: str) -> None:
+    for item in ASIDE:
+        assert _places(_body(_definition(database, item.where)), item.text), item
 
 
 def test_every_function_over_grants_is_listed(database: str) -> None:
@@ -132,7 +119,7 @@ def test_every_function_over_grants_is_listed(database: str) -> None:
             "|matching_documents|accounts_teammembership)'"
         ).fetchall()
     found = {name for (name,) in rows}
-    assert found - {*SQL, *NOT_THE_RELATION} == set()
+    assert found - {*FUNCTIONS, *NOT_THE_RELATION} == set()
     assert set(NOT_THE_RELATION) <= found
 
 
@@ -162,7 +149,7 @@ def _run(clause: Clause) -> None:
 @contextmanager
 def _taken_out(clause: Clause, database: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     with ExitStack() as stack:
-        if clause.where in SQL:
+        if clause.where in FUNCTIONS:
             stack.enter_context(_function_without(clause, database))
         else:
             patched = stack.enter_context(monkeypatch.context())
@@ -211,8 +198,8 @@ def _definition(database: str, function: str) -> str:
 def _define(database: str, definition: str) -> None:
     url = servers.database_url(database, role=OWNER_ROLE)
     with psycopg.connect(url, autocommit=True) as connection:
-        # Functions with SET hnsw.* need pgvector loaded in this session.
-        connection.execute("SELECT '[1]'::vector")
+        # Functions with SET of their parameters need the extensions loaded in this session.
+        connection.execute("SELECT '[1]'::vector, similarity('a', 'b')")
         connection.execute(definition)  # type: ignore[call-overload]
 
 
@@ -222,6 +209,17 @@ def _define(database: str, definition: str) -> None:
 def _body(definition: str) -> str:
     """What stands between the function's quotes."""
     return definition[definition.index("$function$") : definition.rindex("$function$")]
+
+
+def _unnamed(body: str, where: str) -> list[str]:
+    """The conditions that are no clause and don't stand aside."""
+    texts = [item.text for item in (*CLAUSES, *ASIDE) if item.where == where]
+    named = [span for text in texts for span in _places(body, text)]
+    return [
+        body[start:end]
+        for start, end in _conditions(body)
+        if not any(first <= start and end <= last for first, last in named)
+    ]
 
 
 def _places(text: str, clause: str) -> list[tuple[int, int]]:
@@ -246,7 +244,7 @@ def _conditions(body: str) -> Iterator[tuple[int, int]]:
         start = word.end()
         while body[start] in " \n(":
             start += 1
-        if re.match(r"(NOT|EXISTS|SELECT|MATERIALIZED|NULL)\b", body[start:]):
+        if re.match(r"(NOT|SELECT|NULL|IN)\b", body[start:]):
             continue
         end = _end(body, start)
         yield start, end
@@ -262,6 +260,6 @@ def _end(body: str, start: int) -> int:
             depth -= 1
             if depth < 0:
                 return len(body[:at].rstrip())
-        elif depth == 0 and _ENDS.match(body, at) and not body[at - 1].isalnum():
+        elif depth == 0 and (body[at] == ";" or _ENDS.match(body, at)):
             return len(body[:at].rstrip())
-    return len(body)
+    return len(body.rstrip())

@@ -13,7 +13,6 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
-from django.db import connection
 
 from accounts import relation
 from accounts.authority import Narrowing
@@ -21,15 +20,13 @@ from accounts.models import Membership, Organization, Project, Team, TeamMembers
 from accounts.permissions import Verb, store_grant, team_grants_of, user_grants_of
 from kaizen.kernel.clock import now
 from retrieval import acl
-from retrieval.models import Document, EmbeddingSpace, Source
+from retrieval.models import Document, Source
 from tests import factories
 from tests.retrieval.conftest import Library
 from tests.retrieval.probes import (
     EXACT,
     NEAREST,
-    by_meaning,
     document_titles,
-    matching,
     project_names,
     source_names,
     unkept,
@@ -73,11 +70,11 @@ ASKED: dict[str, Callable[..., set[str]]] = {
 }
 
 
-def place(organization: Organization, kind: str, name: str = "here") -> Place:
-    """A place of its own."""
+def place(organization: Organization, kind: str, name: str = "here", of: str = "page") -> Place:
+    """A place of its own, whose document tells of a keeper `of` something."""
     project = factories.make_project(organization, name=f"Project {name}")
     source = factories.make_source(organization, name=f"Source {name}", project=project)
-    document = index_document(source, title=f"Document {name}")
+    document = index_document(source, title=f"Document {name}", of=of)
     return Place(project, source, document, kind)
 
 
@@ -331,146 +328,3 @@ def test_a_document_filed_under_another_organisation_is_nobodys(library: Library
         other = factories.make_organization()
         Document.objects.filter(pk=here.document.pk).update(organization=other)
         assert list(acl.visible_documents(library.as_member)) == []
-
-
-# --- what fits a filter
-
-
-def test_a_filter_opens_nothing(library: Library) -> None:
-    """One source is granted, one restricted document in another; nothing else fits."""
-    here = place(library.organization, "source")
-    index_document(here.source, title="Restricted", acl_state="restricted")
-    there = place(library.organization, "source", name="there")
-    single = index_document(there.source, title="Single", acl_state="restricted")
-    factories.grant(library.member, Verb.VIEW, here.source)
-    factories.grant(library.member, Verb.VIEW, single)
-    assert matching(library.as_member) == ["Document here", "Single"]
-
-
-@each_branch
-def test_a_deleted_document_fits_no_filter(library: Library, branch: str) -> None:
-    here = place(library.organization, branch)
-    factories.grant(library.member, Verb.VIEW, here.obj)
-    assert matching(library.as_member) == ["Document here"]
-    Document.objects.filter(pk=here.document.pk).update(deleted_at=now())
-    assert matching(library.as_member) == []
-
-
-def test_a_document_filed_under_another_organisation_fits_no_filter(library: Library) -> None:
-    here = place(library.organization, "source")
-    factories.grant(library.member, Verb.VIEW, here.source)
-    with unkept():
-        other = factories.make_organization()
-        Document.objects.filter(pk=here.document.pk).update(organization=other)
-        assert matching(library.as_member) == []
-
-
-@pytest.mark.parametrize(
-    ("name", "fits", "misses"),
-    [
-        ("types", ["text/a"], ["text/b"]),
-        ("authors", ["Ada"], ["Bob"]),
-        ("tags", ["x", "z"], ["z"]),
-        ("after", "2030-01-01T00:00:00Z", "2030-01-03T00:00:00Z"),
-        ("before", "2030-01-03T00:00:00Z", "2030-01-01T00:00:00Z"),
-    ],
-)
-def test_a_filter_takes_away_what_does_not_fit(
-    library: Library, name: str, fits: object, misses: object
-) -> None:
-    here = place(library.organization, "source")
-    factories.grant(library.member, Verb.VIEW, here.source)
-    Document.objects.filter(pk=here.document.pk).update(
-        media_type="text/a", author="Ada", tags=["x", "y"], dated_at="2030-01-02T00:00:00Z"
-    )
-    assert matching(library.as_member, {name: fits}) == ["Document here"]
-    assert matching(library.as_member, {name: misses}) == []
-
-
-# --- passages by meaning
-
-
-@each_function
-@each_branch
-def test_by_meaning_one_grant_opens_no_other_passage(
-    library: Library, function: str, branch: str
-) -> None:
-    here = place(library.organization, branch)
-    place(library.organization, branch, name="there")
-    assert by_meaning(library.as_member, function) == []
-    factories.grant(library.member, Verb.VIEW, here.obj)
-    assert by_meaning(library.as_member, function) == ["Document here"]
-
-
-@each_function
-@each_branch
-@pytest.mark.parametrize("column", ["organization_key", "space_key"])
-def test_by_meaning_rows_of_another_organisation_or_space_are_not_read(
-    library: Library, function: str, branch: str, column: str
-) -> None:
-    here = place(library.organization, branch)
-    factories.grant(library.member, Verb.VIEW, here.obj)
-    other = factories.make_organization()
-    index_document(factories.make_source(other), title="Elsewhere")
-    keys = {
-        "organization_key": other.key,
-        "space_key": EmbeddingSpace.objects.get(organization=other).key,
-    }
-    assert by_meaning(library.as_member, function) == ["Document here"]
-    _refile(here.document, column, keys[column])
-    assert by_meaning(library.as_member, function) == []
-
-
-@each_function
-def test_by_meaning_a_restricted_document_does_not_follow_its_source(
-    library: Library, function: str
-) -> None:
-    here = place(library.organization, "source")
-    index_document(here.source, title="Restricted", acl_state="restricted")
-    factories.grant(library.member, Verb.VIEW, here.source)
-    assert by_meaning(library.as_member, function) == ["Document here"]
-
-
-@each_function
-def test_by_meaning_a_passage_that_is_open_in_two_ways_comes_once(
-    library: Library, function: str
-) -> None:
-    here = place(library.organization, "source")
-    own = index_document(here.source, title="Restricted", acl_state="restricted")
-    for obj in (here.source, here.document, own):
-        factories.grant(library.member, Verb.VIEW, obj)
-    assert by_meaning(library.as_member, function) == ["Document here", "Restricted"]
-
-
-@each_function
-@each_branch
-def test_by_meaning_a_filter_holds_in_every_way(
-    library: Library, function: str, branch: str
-) -> None:
-    here = place(library.organization, branch)
-    factories.grant(library.member, Verb.VIEW, here.obj)
-    Document.objects.filter(pk=here.document.pk).update(author="Ada")
-    assert by_meaning(library.as_member, function, filters={"authors": ["Ada"]}) == [
-        "Document here"
-    ]
-    assert by_meaning(library.as_member, function, filters={"authors": ["Bob"]}) == []
-
-
-@each_function
-@each_branch
-def test_by_meaning_excluded_words_hold_in_every_way(
-    library: Library, function: str, branch: str
-) -> None:
-    here = place(library.organization, branch)
-    factories.grant(library.member, Verb.VIEW, here.obj)
-    assert by_meaning(library.as_member, function, without=["harbour"]) == ["Document here"]
-    assert by_meaning(library.as_member, function, without=["keeper"]) == []
-
-
-def _refile(document: Document, column: str, key: int) -> None:
-    """Write another key into the index rows of a document."""
-    with connection.cursor() as cursor:
-        cursor.execute(
-            f"UPDATE retrieval_vector SET {column} = %s WHERE document_key = %s",
-            [key, document.key],
-        )

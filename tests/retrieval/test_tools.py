@@ -30,14 +30,16 @@ from tests import factories
 from tests.retrieval.conftest import Library
 from tests.retrieval.worlds import index_document
 
-SEARCH, READ = TOOLS
+SEARCH, READ, *_ = TOOLS
 LEAVE = "# Leave\n\nThirty days of holiday.\n\n## Illness\n\nCall extension 4471 before nine."
 
 
-def test_the_tools_are_two_and_only_read() -> None:
+def test_the_tools_only_read() -> None:
     assert [(tool.name, tool.effect) for tool in TOOLS] == [
         ("search", Effect.READ),
         ("read_document", Effect.READ),
+        ("live_sources", Effect.READ),
+        ("read_live_source", Effect.READ),
     ]
     for arguments in (
         {"query": "x", "source": "y"},

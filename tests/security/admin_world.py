@@ -131,6 +131,7 @@ def _furnish_once(house: House) -> None:
             secrets=json.dumps({"secret_key": house.hide("secret")}),
         )
     )
+    house.keep(_live_source(house, source=source, member=member))
     document = house.keep(
         Document.objects.create(
             **at,
@@ -198,6 +199,14 @@ def _furnish_once(house: House) -> None:
     house.keep(AuditEvent.objects.get(pk=event))
     seal(org.id)
     house.keep(AuditLink.objects.get(event_id=event))
+
+
+def _live_source(house: House, *, source: Any, member: Any) -> Any:
+    live = make.make_live_source(
+        house.organization, source=source, description=house.say("live-tool")
+    )
+    make.make_credential(member, live, house.hide("live-token"))
+    return live
 
 
 def _furnish_work(house: House, *, agent: Any, version: Any, model: Any, member: Any) -> None:

@@ -81,13 +81,13 @@ def test_an_admin_is_told_the_way(client: Client, home: House) -> None:
     found = answer.json()
     assert found["visible"] is True
     assert found["missing"] is None
-    assert {"kind": "document", "id": str(document.pk), "name": document.title} == found["document"]
+    assert {"type": "document", "id": str(document.pk), "name": document.title} == found["document"]
     direct = found["paths"][0]
     assert (direct["principal"], direct["verb"], direct["origin"]) == ("person", "view", "manual")
-    assert [path["things"][0]["kind"] for path in found["paths"]] == [
+    assert [path["things"][0]["type"] for path in found["paths"]] == [
         *("document", "document", "source", "source", "project", "project")
     ]
-    assert {"kind": "source", "id": str(source.pk), "name": source.name} in found["paths"][2][
+    assert {"type": "source", "id": str(source.pk), "name": source.name} in found["paths"][2][
         "things"
     ]
     assert "cache-control" in {name.lower() for name in answer.headers}
@@ -307,7 +307,7 @@ def test_the_impact_names_who_loses_what(client: Client, home: House) -> None:
         "/o/home/admin/access/?change=acl-state", {"document": document.pk, "state": "unknown"}
     )
     text = answer.content.decode()
-    assert "1 person: 0 documents gained, 1 lost." in text
+    assert "1 person. Documents gained: 0, lost: 1." in text
     assert f"− {document.title}" in text
     assert member.user.email in text
 

@@ -42,6 +42,8 @@ PARAMETERS: dict[str, Callable[[World], object]] = {
 }
 # Routes whose rightful request needs another object of the world than the usual one.
 OTHER: dict[str, dict[str, Callable[[World], object]]] = {
+    "live/<uuid:source_id>/connect/": {"source_id": lambda world: world.live.source_id},
+    "live/<uuid:source_id>/disconnect/": {"source_id": lambda world: world.live.source_id},
     "documents/<uuid:document_id>/retry/": {"document_id": lambda world: world.failed_document.pk},
     "api/v1/documents/<uuid:document_id>/retry/": {
         "document_id": lambda world: world.failed_document.pk
@@ -170,6 +172,7 @@ SENT: dict[tuple[str, str], Callable[[World], Sent]] = {
     ("POST", "api/v1/sources/<uuid:source_id>/documents/url/"): lambda world: Sent(
         json={"url": world.page_url}
     ),
+    ("POST", "live/<uuid:source_id>/connect/"): lambda world: Sent(form={"token": "of-the-walk"}),
     ("POST", "tasks/new/"): lambda world: Sent(form=_task_form(world)),
     ("POST", "tasks/<uuid:task_id>/edit/"): lambda world: Sent(form=_task_form(world)),
     ("POST", "tasks/<uuid:task_id>/renew/"): lambda world: Sent(form={"consent": "on", "days": 3}),

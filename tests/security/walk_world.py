@@ -25,7 +25,7 @@ from conversations.models import Conversation, Run
 from kaizen.kernel.clock import now
 from retrieval.documents import upload
 from retrieval.ingest.store import ingest_document
-from retrieval.models import Chunk, Document, Source
+from retrieval.models import Chunk, Document, LiveSource, Source
 from tasks.models import Occurrence, Task
 from tasks.services import save_task
 from tests import factories
@@ -73,6 +73,7 @@ class World:
     run: Run
     broken_run: Run
     task: Task
+    live: LiveSource
     key: ApiKey
     secret: str
     suspended_secret: str
@@ -139,6 +140,7 @@ def build(slug: str) -> World:
         conversation=first.conversation,
         run=first.run,
     )
+    live = _live_source(owner, mark)
     key, secret = make_key(owner, name=mark("key"))
     _, suspended_secret = make_key(suspended)
     _, loner_secret = make_key(loner)
@@ -162,6 +164,7 @@ def build(slug: str) -> World:
         run=first.run,
         broken_run=second.run,
         task=task,
+        live=live,
         key=key,
         secret=secret,
         suspended_secret=suspended_secret,
@@ -242,6 +245,21 @@ def _agent(organization: Organization, mark: Canaries) -> Agent:
         name=mark("agent"),
         description=mark("agent-description"),
     )
+
+
+def _live_source(owner: Membership, mark: Canaries) -> LiveSource:
+    source = factories.make_source(
+        owner.organization, name=mark("live-source"), description=mark("live-description")
+    )
+    factories.grant(owner, Verb.MANAGE, source)
+    live = factories.make_live_source(
+        owner.organization,
+        source=source,
+        url=f"https://127.0.0.1:9/{mark('live-address')}",
+        description=mark("live-tool"),
+    )
+    factories.make_credential(owner, live, mark("live-token"))
+    return live
 
 
 def _document(owner: Membership, source: Source, mark: Canaries) -> Document:

@@ -6,15 +6,15 @@ deleted under tracked changes is left out.
 
 from __future__ import annotations
 
-import posixpath
 import zipfile
 from collections.abc import Iterator
 
 from lxml import etree
 
 from retrieval.ingest.contract import BlockList, Draft, FileToParse, ParseFailure
-from retrieval.ingest.formats.package import parse_xml
+from retrieval.ingest.formats.package import core_properties, parse_xml
 from retrieval.ingest.formats.tables import pipe_table
+from retrieval.ingest.links import link_target
 
 MEDIA_TYPE = "application/vnd.openxmlformats-officedocument.wordprocessingml.document"
 # Containers that group what is inside and say nothing themselves.
@@ -35,7 +35,9 @@ _UNREAD = {"Fallback", "moveFrom"}
 def read(file: FileToParse, package: zipfile.ZipFile, main_part: str) -> Draft:
     """The blocks of a Word document."""
     document = parse_xml(_part(package, main_part, is_needed=True))
-    folder = posixpath.dirname(main_part)
+    folder, _, part_name = main_part.rpartition("/")
+    addresses = _addresses(_part(package, f"{folder}/_rels/{part_name}.rels"))
+    _write_out_links(document, addresses)
     styles = _heading_styles(_part(package, f"{folder}/styles.xml"))
     blocks = BlockList(file.limits)
     for body in document.iterchildren("{*}body"):
@@ -45,9 +47,16 @@ def read(file: FileToParse, package: zipfile.ZipFile, main_part: str) -> Draft:
         for note in parse_xml(notes).iterchildren("{*}footnote"):
             text = "\n".join(filter(None, (_text(paragraph) for paragraph in note.iter("{*}p"))))
             blocks.add("paragraph", f"Note: {text}" if text else "")
-    title, language = _core_properties(_part(package, "docProps/core.xml"))
+    said = core_properties(package)
     return Draft(
-        MEDIA_TYPE, blocks.finish(), title=title, language=language, warnings=blocks.warnings()
+        MEDIA_TYPE,
+        blocks.finish(),
+        title=said.title,
+        language=said.language,
+        warnings=blocks.warnings(),
+        author=said.author,
+        dated=said.dated,
+        tags=said.tags,
     )
 
 
@@ -132,6 +141,27 @@ def _is_in_run(element: etree._Element) -> bool:
     return parent is not None and etree.QName(parent).localname == "r"
 
 
+def _addresses(source: bytes) -> dict[str, str]:
+    """The outside addresses that the document links to, by relationship."""
+    if not source:
+        return {}
+    return {
+        relation.get("Id") or "": relation.get("Target") or ""
+        for relation in parse_xml(source).iter("{*}Relationship")
+        if relation.get("TargetMode") == "External"
+    }
+
+
+def _write_out_links(document: etree._Element, addresses: dict[str, str]) -> None:
+    """Let each link's last words be followed by its address."""
+    for link in document.iter("{*}hyperlink"):
+        key = next((value for name, value in link.attrib.items() if _local(name) == "id"), "")
+        words = list(link.iter("{*}t"))
+        if words and key in addresses:
+            label = "".join(word.text or "" for word in words)
+            words[-1].text = (words[-1].text or "") + link_target(addresses[key], label)
+
+
 def _row(row: etree._Element) -> list[str]:
     cells = [cell for cell in _children(row) if etree.QName(cell).localname == "tc"]
     return [
@@ -159,13 +189,6 @@ def _heading_styles(source: bytes) -> dict[str, int]:
         elif outline.isdigit() and int(outline) < 9:
             levels[key] = int(outline) + 1
     return levels or {f"Heading{level}": level for level in range(1, 7)}
-
-
-def _core_properties(source: bytes) -> tuple[str, str]:
-    if not source:
-        return "", ""
-    root = parse_xml(source)
-    return (root.findtext("{*}title") or "").strip(), (root.findtext("{*}language") or "").strip()
 
 
 def _value(element: etree._Element, path: str) -> str:

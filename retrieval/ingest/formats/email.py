@@ -13,6 +13,7 @@ from retrieval.ingest.charset import decode
 from retrieval.ingest.contract import Block, BlockList, Draft, FileToParse, ParseFailure
 from retrieval.ingest.formats.html import read_markup
 from retrieval.ingest.formats.text import split_paragraphs
+from retrieval.ingest.properties import split_tags
 
 _SHOWN_HEADERS = ("Subject", "From", "To", "Cc", "Date")
 _ATTACHMENTS_NAMED = 20
@@ -66,10 +67,13 @@ def _read_message(message: EmailMessage, file: FileToParse) -> Draft:
         title=headers.get("Subject", ""),
         encoding=encoding,
         warnings=warnings,
+        author=headers.get("From", ""),
+        dated=headers.get("Date", ""),
+        tags=split_tags(str(message.get("Keywords", ""))),
     )
 
 
 def _body_blocks(text: str, media_type: str, file: FileToParse) -> list[Block]:
     if media_type == "text/html":
-        return read_markup(text, file.limits)[2]
+        return list(read_markup(text, file.limits).blocks)
     return [Block("paragraph", paragraph) for paragraph in split_paragraphs(text)]

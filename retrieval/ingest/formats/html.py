@@ -7,6 +7,7 @@ walked, not descended into.
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Iterable
 
@@ -14,7 +15,6 @@ from lxml import etree
 
 from retrieval.ingest.charset import declared_in_markup, decode
 from retrieval.ingest.contract import (
-    Block,
     BlockKind,
     BlockList,
     Draft,
@@ -23,6 +23,8 @@ from retrieval.ingest.contract import (
     ParseLimits,
 )
 from retrieval.ingest.formats.tables import pipe_table
+from retrieval.ingest.links import link_target
+from retrieval.ingest.properties import split_tags
 
 _DROPPED = {
     "script", "style", "noscript", "template", "nav", "footer", "svg", "math", "iframe",
@@ -34,6 +36,23 @@ _BREAKING = {
     "blockquote", "ul", "ol", "dl", "dt", "dd", "form", "fieldset", "address", "details",
     "summary", "hr", "table", "tr", "td", "th", "caption", "body", "html", "center", "legend",
 }  # fmt: skip
+_AUTHOR_NAMES = ("author", "dc.creator", "dcterms.creator", "citation_author")
+_DATE_NAMES = (
+    "article:modified_time",
+    "og:updated_time",
+    "dcterms.modified",
+    "last-modified",
+    "datemodified",
+    "article:published_time",
+    "date",
+    "dc.date",
+    "dcterms.date",
+    "dcterms.created",
+    "datepublished",
+    "citation_publication_date",
+)
+_MOST_META = 500
+_LONGEST_META = 2_000
 _HEADINGS = {f"h{level}": level for level in range(1, 7)}
 _SPACES = re.compile(r"[ \t\r\n\f\u00a0\u200b]+")
 _HIDDEN_STYLE = re.compile(r"display\s*:\s*none|visibility\s*:\s*hidden", re.I)
@@ -43,23 +62,20 @@ _BREAK_MARK = "\x00"
 def read(file: FileToParse) -> Draft:
     """The visible blocks of a page."""
     decoded = decode(file.data, declared=[file.charset, *declared_in_markup(file.data)])
-    title, language, blocks, warnings = read_markup(decoded.text, file.limits)
+    draft = read_markup(decoded.text, file.limits)
+    draft.encoding = decoded.encoding
     if decoded.lost:
-        warnings.append(f"{decoded.lost} places couldn't be read as {decoded.encoding}.")
-    return Draft(
-        "text/html",
-        blocks,
-        title=title,
-        encoding=decoded.encoding,
-        language=language,
-        warnings=warnings,
-    )
+        draft.warnings = [
+            *draft.warnings,
+            f"{decoded.lost} places couldn't be read as {decoded.encoding}.",
+        ]
+    return draft
 
 
-def read_markup(markup: str, limits: ParseLimits) -> tuple[str, str, list[Block], list[str]]:
-    """Title, language, blocks and warnings of HTML that is already text."""
+def read_markup(markup: str, limits: ParseLimits) -> Draft:
+    """HTML that is already text."""
     if not markup.strip():
-        return "", "", [], []
+        return Draft("text/html", [])
     # Encoded again, because a declaration inside may name another encoding than the one that was
     # right.
     source = markup.replace("\x00", "\ufffd").encode("utf-8", "replace")
@@ -75,14 +91,39 @@ def read_markup(markup: str, limits: ParseLimits) -> tuple[str, str, list[Block]
     except etree.XMLSyntaxError as error:
         raise ParseFailure("corrupt", "This HTML can't be read.") from error
     if root is None:
-        return "", "", [], []
+        return Draft("text/html", [])
     title = _squeeze("".join(next(root.iter("title"), etree.Element("title")).itertext()))
     walker = _Walker(limits)
     walker.walk(_main_part(root))
     warnings = walker.blocks.warnings()
     if any(entry.type_name == "ERR_RESOURCE_LIMIT" for entry in parser.error_log):
         warnings.append("The page is nested too deeply; not all of it was read.")
-    return title, (root.get("lang") or "").strip(), walker.blocks.finish(), warnings
+    said = _said_of_itself(root)
+    return Draft(
+        "text/html",
+        walker.blocks.finish(),
+        title=title,
+        language=(root.get("lang") or "").strip(),
+        warnings=warnings,
+        author=_first(said, _AUTHOR_NAMES),
+        dated=_first(said, _DATE_NAMES),
+        tags=split_tags(said.get("keywords", "")),
+    )
+
+
+def _said_of_itself(root: etree._Element) -> dict[str, str]:
+    """The page's own `<meta>` lines, by name in lower case; the first of a name counts."""
+    said: dict[str, str] = {}
+    for meta in itertools.islice(root.iter("meta"), _MOST_META):
+        name = (meta.get("name") or meta.get("property") or meta.get("itemprop") or "").lower()
+        content = (meta.get("content") or "").strip()
+        if name and content:
+            said.setdefault(name, content[:_LONGEST_META])
+    return said
+
+
+def _first(said: dict[str, str], names: Iterable[str]) -> str:
+    return next((said[name] for name in names if name in said), "")
 
 
 def _main_part(root: etree._Element) -> etree._Element:
@@ -102,12 +143,16 @@ class _Walker:
         self._level = 0
         self._depth = 0
         self._pre = 0
+        # The words of the link that is open; None outside of one.
+        self._label: list[str] | None = None
 
     def walk(self, root: etree._Element) -> None:
         walk = etree.iterwalk(root, events=("start", "end"))
         for event, element in walk:
             tag = element.tag if isinstance(element.tag, str) else ""
             if event == "end":
+                if tag == "a":
+                    self._end_link(element.get("href"))
                 self._end(tag)
                 # The tail of the root itself belongs to its parent.
                 if element is not root:
@@ -129,7 +174,9 @@ class _Walker:
         self._flush()
 
     def _start(self, tag: str) -> None:
-        if tag == "br":
+        if tag == "a":
+            self._label = []
+        elif tag == "br":
             self._text.append("\n" if self._pre else _BREAK_MARK)
         elif tag in _HEADINGS:
             self._flush()
@@ -166,6 +213,14 @@ class _Walker:
     def _take(self, text: str | None) -> None:
         if text:
             self._text.append(text)
+            if self._label is not None:
+                self._label.append(text)
+
+    def _end_link(self, address: str | None) -> None:
+        """Let the address follow the words, unless those ended in a block of their own."""
+        label, self._label = "".join(self._label or ()), None
+        if self._text:
+            self._text.append(link_target(address, _squeeze(label)))
 
     def _flush(self) -> None:
         raw = "".join(self._text)
@@ -208,6 +263,8 @@ def _visible(cell: etree._Element) -> Iterable[str]:
     for event, element in walk:
         tag = element.tag if isinstance(element.tag, str) else ""
         if event == "end":
+            if tag == "a":
+                yield link_target(element.get("href"), "".join(element.itertext()))
             if element is not cell and element.tail:
                 yield element.tail
         elif element is not cell and _is_hidden(element, tag):

@@ -1,8 +1,8 @@
 """Markdown by one pass over its lines: headings, paragraphs, lists, pipe tables and code.
 
-Promises: time grows with the length of the file whatever it holds. Front matter gives the title
-and is dropped, as are comments, link targets and formatting marks: what is left is what a reader
-would see. Not a renderer: nothing here makes HTML.
+Promises: time grows with the length of the file whatever it holds. Front matter gives title,
+author, date and tags and is dropped, as are comments and formatting marks: what is left is what a
+reader would see, and the addresses of web links. Not a renderer: nothing here makes HTML.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from collections.abc import Iterator
 
 from retrieval.ingest.charset import decode
 from retrieval.ingest.contract import Block, BlockList, Draft, FileToParse, ParseLimits
+from retrieval.ingest.formats.front_matter import split_front_matter
 from retrieval.ingest.formats.markdown_inline import plain
 from retrieval.ingest.formats.tables import pipe_table
 
@@ -32,7 +33,10 @@ _HIDDEN = (
     (re.compile(r"\s*<script\b", re.I), re.compile(r"</script\s*>", re.I)),
     (re.compile(r"\s*<style\b", re.I), re.compile(r"</style\s*>", re.I)),
 )
-_FRONT_LINE = re.compile(r"(title|redirect_to)\s*:\s*(\S.*)$", re.I)
+_DEFINITION = re.compile(
+    r" {0,3}\[(?!\^)([^\]\n]{1,200})\]:[ \t]*<?(\S{1,2000}?)>?(?:[ \t].*)?$", re.M
+)
+_MOST_DEFINITIONS = 2_000
 
 
 def read(file: FileToParse) -> Draft:
@@ -44,37 +48,35 @@ def read(file: FileToParse) -> Draft:
     reader.run()
     blocks = reader.blocks.finish()
     warnings = reader.blocks.warnings()
-    if not blocks and front:
+    shown = [front[key][0] for key in ("title", "redirect_to") if key in front]
+    if not blocks and shown:
         # A page that only redirects still answers "where is it?".
-        blocks = [Block("paragraph", plain("\n".join(front.values())))]
+        blocks = [Block("paragraph", plain("\n".join(shown)))]
         warnings.append("The file holds nothing but its front matter.")
     if decoded.lost:
         warnings.append(f"{decoded.lost} places couldn't be read as {decoded.encoding}.")
     return Draft(
         "text/markdown",
         blocks,
-        title=front.get("title") or reader.first_heading,
+        title=front.get("title", [""])[0] or reader.first_heading,
         encoding=decoded.encoding,
         warnings=warnings,
+        author=", ".join(front.get("author", [])),
+        dated=(front.get("updated") or front.get("date") or [""])[0],
+        tags=front.get("tags", []),
     )
 
 
-def split_front_matter(text: str) -> tuple[dict[str, str], str]:
-    """Title and redirect target in YAML front matter, as far as there are any, and the text after
-    it."""
-    if not re.match(r"---[ \t]*\n", text):
-        return {}, text
-    end = re.compile(r"^(?:---|\.\.\.)[ \t]*$", re.MULTILINE).search(text, 4)
-    if end is None or end.start() > 20_000:
-        return {}, text
+def _definitions(text: str) -> dict[str, str]:
+    """The addresses that labels stand for, by label in lower case."""
     found: dict[str, str] = {}
-    for line in text[4 : end.start()].splitlines():
-        if (match := _FRONT_LINE.match(line)) is not None:
-            value = match.group(2).strip()
-            if len(value) > 1 and value[0] == value[-1] and value[0] in "\"'":
-                value = value[1:-1].strip()
-            found.setdefault(match.group(1).lower(), value)
-    return found, text[end.end() :]
+    if "]:" not in text:
+        return found
+    for match in _DEFINITION.finditer(text):
+        found.setdefault(match[1].strip().lower(), match[2])
+        if len(found) == _MOST_DEFINITIONS:
+            break
+    return found
 
 
 class _LineReader:
@@ -92,6 +94,7 @@ class _LineReader:
         self._item_mark = ""
         self._after_blank = False
         self._never_closed: set[re.Pattern[str]] = set()
+        self._targets = _definitions(text)
 
     def run(self) -> None:
         while self._at < len(self._lines) and not self.blocks.is_full:
@@ -166,10 +169,10 @@ class _LineReader:
             for _ in range(2):
                 if (tail := _HEADING_TAIL.search(text[-250:])) is not None:
                     text = text[: len(text) - len(tail.group())]
-            self._add_heading(plain(text), len(heading.group(1)))
+            self._add_heading(self._plain(text), len(heading.group(1)))
             return True
         if self._paragraph and not self._item and (rule := _SETEXT.match(line)) is not None:
-            text = plain(" ".join(self._paragraph))
+            text = self._plain(" ".join(self._paragraph))
             self._paragraph = []
             self._add_heading(text, 1 if rule.group(1)[0] == "=" else 2)
             return True
@@ -190,13 +193,22 @@ class _LineReader:
         if "|" not in rule or len(rule) > 5000 or not _TABLE_RULE.match(rule.strip()):
             return False
         self._close()
-        rows = [_cells(line)]
+        rows = [self._cells(line)]
         self._at += 1
         while self._at < len(self._lines) and "|" in self._lines[self._at]:
-            rows.append(_cells(self._lines[self._at]))
+            rows.append(self._cells(self._lines[self._at]))
             self._at += 1
         self.blocks.add("table", pipe_table(rows, max_characters=self._limits.max_characters))
         return True
+
+    def _cells(self, line: str) -> list[str]:
+        inner = line.strip().removeprefix("|")
+        if inner.endswith("|") and not inner.endswith("\\|"):
+            inner = inner[:-1]
+        return [self._plain(cell.replace("\\|", "|")) for cell in _CELL_BORDER.split(inner)]
+
+    def _plain(self, text: str) -> str:
+        return plain(text, self._targets)
 
     def _list(self, line: str) -> bool:
         item = _ITEM.match(line)
@@ -221,23 +233,16 @@ class _LineReader:
 
     def _close_paragraph(self) -> None:
         if self._paragraph:
-            self.blocks.add("paragraph", plain(_join(self._paragraph)))
+            self.blocks.add("paragraph", self._plain(_join(self._paragraph)))
             self._paragraph = []
 
     def _close(self) -> None:
         self._close_paragraph()
         if self._item:
-            text = plain(_join(self._item)).strip()
+            text = self._plain(_join(self._item)).strip()
             if text:
                 self.blocks.add("list", self._item_mark + text)
             self._item = []
-
-
-def _cells(line: str) -> list[str]:
-    inner = line.strip().removeprefix("|")
-    if inner.endswith("|") and not inner.endswith("\\|"):
-        inner = inner[:-1]
-    return [plain(cell.replace("\\|", "|")) for cell in _CELL_BORDER.split(inner)]
 
 
 def _join(lines: list[str]) -> str:

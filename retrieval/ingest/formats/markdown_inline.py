@@ -1,4 +1,4 @@
-"""Inline Markdown as its reader sees it: labels without targets, words without marks.
+"""Inline Markdown as its reader sees it: words without marks, web links as `label <address>`.
 
 Every pattern has bounded repeats, so that no line, however odd, takes more than linear time.
 """
@@ -7,12 +7,17 @@ from __future__ import annotations
 
 import html
 import re
+from collections.abc import Mapping
+
+from retrieval.ingest.links import link_target
 
 _CODE_SPAN = re.compile(r"(?<!`)(`{1,4})(?!`)(.{1,300}?)(?<!`)\1(?!`)", re.S)
 _LINK = re.compile(
-    r"!?\[([^\[\]]{0,500})\]\((?:[^()\n]{0,1000}|[^()\n]{0,500}\([^()\n]{0,200}\)[^()\n]{0,500})\)"
+    r"(!?)\[([^\[\]]{0,500})\]\(([^()\n]{0,1000}|[^()\n]{0,500}\([^()\n]{0,200}\)[^()\n]{0,500})\)"
 )
-_REFERENCE = re.compile(r"!?\[([^\[\]^]{1,500})\]\[[^\[\]]{0,200}\]")
+_REFERENCE = re.compile(r"(!?)\[([^\[\]^]{1,500})\]\[([^\[\]]{0,200})\]")
+# Private characters stand in for the angles of kept addresses while tags are taken out.
+_ANGLES = str.maketrans({"\ue002": "<", "\ue003": ">"})
 _AUTOLINK = re.compile(r"<((?:https?://|mailto:)[^<>\s]{1,2000}|[\w.+-]{1,100}@[\w.-]{1,200})>")
 _STRONG = re.compile(
     r"(?<![\w\\])(\*\*|__|~~)(?=\S)(.{1,200}?)(?<=\S)\1(?!\w)|(?<!\\)\*\*(?=\S)(.{1,200}?)(?<=\S)\*\*",
@@ -44,8 +49,11 @@ _HOLD, _RELEASE = "\ue000", "\ue001"
 _HELD = re.compile(f"{_HOLD}(\\d+){_RELEASE}")
 
 
-def plain(text: str) -> str:
-    """The visible text of inline Markdown; code spans keep their content as it stands."""
+def plain(text: str, targets: Mapping[str, str] | None = None) -> str:
+    """The visible text of inline Markdown; code spans keep their content as it stands.
+
+    `targets` are the addresses that labels in brackets stand for, by label in lower case.
+    """
     if not _MAY_HOLD_MARKS.search(text):
         return text.strip()
     spans: list[str] = []
@@ -55,17 +63,17 @@ def plain(text: str) -> str:
         return f"{_HOLD}{len(spans) - 1}{_RELEASE}"
 
     held = text if _HOLD in text else _CODE_SPAN.sub(keep, text)
-    shown = _without_marks(held)
+    shown = _without_marks(held, targets or {}).translate(_ANGLES)
     if spans:
         shown = _HELD.sub(lambda match: spans[int(match.group(1))], shown)
     return shown.strip()
 
 
-def _without_marks(text: str) -> str:
+def _without_marks(text: str, targets: Mapping[str, str]) -> str:
     text = _COMMENT.sub("", text)
     # Twice, since a picture may stand inside a link.
-    text = _LINK.sub(r"\1", _LINK.sub(r"\1", text))
-    text = _REFERENCE.sub(r"\1", text)
+    text = _LINK.sub(_link, _LINK.sub(_link, text))
+    text = _REFERENCE.sub(lambda match: _referenced(match, targets), text)
     text = _TEMPLATE.sub(_template_argument, text)
     text = _AUTOLINK.sub(lambda match: match.group(1).removeprefix("mailto:"), text)
     if "<" in text:
@@ -76,6 +84,25 @@ def _without_marks(text: str) -> str:
     if "&" in text:
         text = html.unescape(text)
     return "\n".join(_SPACES.sub(" ", line.strip()) for line in text.split("\n") if line.strip())
+
+
+def _link(match: re.Match[str]) -> str:
+    address = match[3].strip().split(" ", 1)[0].strip("<>")
+    return match[2] + ("" if match[1] else _kept(address, match[2]))
+
+
+def _referenced(match: re.Match[str], targets: Mapping[str, str]) -> str:
+    address = targets.get((match[3] or match[2]).strip().lower(), "")
+    return match[2] + ("" if match[1] else _kept(address, match[2]))
+
+
+def _kept(address: str, label: str) -> str:
+    """The address as it follows its label; marks inside it are no marks."""
+    target = link_target(address, label)
+    if not target or _HOLD in target:
+        return ""
+    escaped = re.sub(r"([\\*_~`\[\]])", r"\\\1", target[2:-1]).replace("&", "&amp;")
+    return f" \ue002{escaped}\ue003"
 
 
 def _without_emphasis(text: str) -> str:

@@ -13,12 +13,14 @@ import zipfile
 import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Literal
 from xml.parsers import expat
 
 from lxml import etree
 
 from retrieval.ingest.contract import ParseFailure, ParseLimits
+from retrieval.ingest.properties import split_tags
 
 OfficeKind = Literal["docx", "pptx", "xlsx"]
 
@@ -43,7 +45,7 @@ _DAMAGES = (
     NotImplementedError,
     ValueError,
 )
-# Files that make a zip file something else than an archive: office, OpenDocument and EPUB, programs.
+# What makes a zip file something else than an archive: office, OpenDocument, EPUB, programs.
 _PACKAGE_MARKS = frozenset(
     {"[Content_Types].xml", "mimetype", "META-INF/MANIFEST.MF", "AndroidManifest.xml"}
 )
@@ -113,6 +115,37 @@ def check_xml_parts(package: zipfile.ZipFile) -> None:
         if entry.filename.lower().endswith((".xml", ".rels", ".vml")):
             with package.open(entry) as part:
                 _check_prologue(iter(lambda: part.read(16_384), b""))
+
+
+@dataclass(frozen=True, slots=True)
+class CoreProperties:
+    """What an office file says of itself; empty where it says nothing."""
+
+    title: str = ""
+    language: str = ""
+    author: str = ""
+    dated: str = ""
+    tags: tuple[str, ...] = ()
+
+
+def core_properties(package: zipfile.ZipFile) -> CoreProperties:
+    """The properties that every office program writes. Raises ParseFailure for a damaged part."""
+    try:
+        source = package.read("docProps/core.xml")
+    except KeyError:
+        return CoreProperties()
+    root = parse_xml(source)
+
+    def said(name: str) -> str:
+        return (root.findtext(f"{{*}}{name}") or "").strip()
+
+    return CoreProperties(
+        title=said("title"),
+        language=said("language"),
+        author=said("creator") or said("lastModifiedBy"),
+        dated=said("modified") or said("created"),
+        tags=tuple(split_tags(said("keywords"))),
+    )
 
 
 def parse_xml(source: bytes) -> etree._Element:

@@ -1,19 +1,27 @@
-"""PDF: the text layer, page by page. Pictures of text are not recognised, and said so."""
+"""PDF: the text layer, page by page, with web links. Pictures of text are left to an OCR engine, or
+said to be such.
+"""
 
 from __future__ import annotations
 
 import io
+import itertools
 import re
 
-from pypdf import PdfReader
+from pypdf import PageObject, PdfReader
 from pypdf.errors import DependencyError, PyPdfError
 
 from retrieval.ingest.contract import BlockList, Draft, FileToParse, ParseFailure
+from retrieval.ingest.links import link_target
+from retrieval.ingest.ocr import Recogniser
+from retrieval.ingest.properties import split_tags
 
 _HYPHEN_AT_END = re.compile(r"(?<=[a-zà-ÿ])[-\u00ad]$")
 _ITEM_START = re.compile(r"\s*(?:[•◦▪●–-]\s|\(?\d{1,3}[.)]\s|\([a-z]\)\s)")
 _ENDS_SENTENCE = (".", "!", "?", ":", "。", "！", "？", ".”", '."')
 _PAGES_NAMED = 10
+_MOST_ANNOTATIONS = 1_000
+_MOST_LINKS = 20
 
 
 def read(file: FileToParse) -> Draft:
@@ -52,12 +60,15 @@ def _read(file: FileToParse) -> Draft:
     blank_pages: list[int] = []
     has_pictures = False
     count = len(reader.pages)
+    recogniser = _recogniser(file)
     for number, page in enumerate(reader.pages, start=1):
         text = page.extract_text() or ""
+        if not text.strip() and "/XObject" in (page.get("/Resources") or {}):
+            has_pictures = True
+            text = recogniser.read(number) if recogniser else ""
         if not text.strip():
             blank_pages.append(number)
-            has_pictures = has_pictures or "/XObject" in (page.get("/Resources") or {})
-        for paragraph in _paragraphs(text):
+        for paragraph in [*_paragraphs(text), _links(page, text)]:
             blocks.add("paragraph", paragraph, page=number)
         if blocks.is_full:
             break
@@ -70,16 +81,56 @@ def _read(file: FileToParse) -> Draft:
         )
     if not found:
         raise ParseFailure("no_text", "This PDF holds no text.")
-    warnings = blocks.warnings()
-    if blank_pages:
-        named = ", ".join(map(str, blank_pages[:_PAGES_NAMED])) + (
-            "…" if len(blank_pages) > _PAGES_NAMED else ""
-        )
-        warnings.append(
-            f"{len(blank_pages)} of {count} pages hold no text (blank or scanned): {named}."
-        )
-    title = str(reader.metadata.title or "").strip() if reader.metadata else ""
-    return Draft("application/pdf", found, title=title, warnings=warnings)
+    warnings = [
+        *blocks.warnings(),
+        *(recogniser.warnings() if recogniser else ()),
+        *_blank_warnings(blank_pages, count),
+    ]
+    said = reader.metadata or {}
+
+    def info(key: str) -> str:
+        return str(said.get(key) or "").strip()
+
+    return Draft(
+        "application/pdf",
+        found,
+        title=info("/Title"),
+        warnings=warnings,
+        author=info("/Author"),
+        dated=info("/ModDate") or info("/CreationDate"),
+        tags=split_tags(info("/Keywords")),
+    )
+
+
+def _blank_warnings(blank_pages: list[int], count: int) -> list[str]:
+    if not blank_pages:
+        return []
+    more = "…" if len(blank_pages) > _PAGES_NAMED else ""
+    named = ", ".join(map(str, blank_pages[:_PAGES_NAMED])) + more
+    return [f"{len(blank_pages)} of {count} pages hold no text (blank or scanned): {named}."]
+
+
+def _recogniser(file: FileToParse) -> Recogniser | None:
+    if not file.limits.ocr:
+        return None
+    try:
+        return Recogniser(file.limits.ocr, file.data, seconds=file.limits.seconds)
+    except LookupError:
+        return None
+
+
+def _links(page: PageObject, text: str) -> str:
+    """The web addresses that a page links to without showing them."""
+    found: dict[str, str] = {}
+    for note in itertools.islice(page.get("/Annots") or (), _MOST_ANNOTATIONS):
+        action = note.get_object().get("/A")
+        address = str(action.get_object().get("/URI") or "") if action is not None else ""
+        target = link_target(address, "link")
+        if target and address not in text:
+            found.setdefault(address, target)
+        if len(found) == _MOST_LINKS:
+            break
+    return f"Links:{''.join(found.values())}" if found else ""
 
 
 def _paragraphs(text: str) -> list[str]:

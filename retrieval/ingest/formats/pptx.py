@@ -13,13 +13,15 @@ from pptx.exc import PythonPptxError
 from pptx.util import Length
 
 from retrieval.ingest.contract import BlockList, Draft, FileToParse, ParseFailure
+from retrieval.ingest.formats.package import core_properties
 from retrieval.ingest.formats.tables import pipe_table
+from retrieval.ingest.links import link_target
 
 MEDIA_TYPE = "application/vnd.openxmlformats-officedocument.presentationml.presentation"
 _DEEPEST_GROUP = 20
 
 
-def read(file: FileToParse, _package: zipfile.ZipFile, _main_part: str) -> Draft:
+def read(file: FileToParse, package: zipfile.ZipFile, _main_part: str) -> Draft:
     """The slides of a presentation. The package was checked by the caller."""
     blocks = BlockList(file.limits)
     try:
@@ -28,7 +30,6 @@ def read(file: FileToParse, _package: zipfile.ZipFile, _main_part: str) -> Draft
             _add_slide(slide, number, blocks, file)
             if blocks.is_full:
                 break
-        title = (presentation.core_properties.title or "").strip()
     except (
         PythonPptxError,
         KeyError,
@@ -40,9 +41,17 @@ def read(file: FileToParse, _package: zipfile.ZipFile, _main_part: str) -> Draft
     ) as error:
         # python-pptx lets all of these escape for damaged files (XML errors are SyntaxErrors).
         raise ParseFailure("corrupt", "This presentation is damaged and can't be read.") from error
-    # What the library writes when nobody gave a title.
-    title = "" if title == "PowerPoint Presentation" else title
-    return Draft(MEDIA_TYPE, blocks.finish(), title=title, warnings=blocks.warnings())
+    said = core_properties(package)
+    return Draft(
+        MEDIA_TYPE,
+        blocks.finish(),
+        # What the library writes when nobody gave a title.
+        title="" if said.title == "PowerPoint Presentation" else said.title,
+        warnings=blocks.warnings(),
+        author=said.author,
+        dated=said.dated,
+        tags=said.tags,
+    )
 
 
 # python-pptx carries no types, so its objects are Any here.
@@ -65,13 +74,23 @@ def _add_slide(slide: Any, number: int, blocks: BlockList, file: FileToParse) ->
 
 
 def _add_frame(frame: Any, number: int, blocks: BlockList) -> None:
-    paragraphs = [(item.level, item.text.replace("\v", "\n").strip()) for item in frame.paragraphs]
+    paragraphs = [(item.level, _words(item)) for item in frame.paragraphs]
     filled = [(level, text) for level, text in paragraphs if text]
     if len(filled) == 1:
         blocks.add("paragraph", filled[0][1], page=number)
         return
     for level, text in filled:
         blocks.add("list", f"{'  ' * level}- {text}", page=number)
+
+
+def _words(paragraph: Any) -> str:
+    """A paragraph's text, the addresses of its links after their labels."""
+    text = str(paragraph.text)
+    for run in paragraph.runs:
+        if run.text and run.hyperlink.address:
+            label = str(run.text)
+            text = text.replace(label, label + link_target(run.hyperlink.address, label), 1)
+    return text.replace("\v", "\n").strip()
 
 
 def _flat(shapes: Any, depth: int = 0) -> Iterator[Any]:

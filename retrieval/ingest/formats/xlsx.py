@@ -15,6 +15,7 @@ from openpyxl import load_workbook
 from openpyxl.utils.exceptions import InvalidFileException
 
 from retrieval.ingest.contract import BlockList, Draft, FileToParse, ParseFailure
+from retrieval.ingest.formats.package import core_properties
 from retrieval.ingest.formats.tables import pipe_table
 
 MEDIA_TYPE = "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet"
@@ -29,7 +30,7 @@ _DAMAGES = (
 )
 
 
-def read(file: FileToParse, _package: zipfile.ZipFile, _main_part: str) -> Draft:
+def read(file: FileToParse, package: zipfile.ZipFile, _main_part: str) -> Draft:
     """The sheets of a workbook. The package was checked by the caller."""
     blocks = BlockList(file.limits)
     warnings: list[str] = []
@@ -47,12 +48,20 @@ def read(file: FileToParse, _package: zipfile.ZipFile, _main_part: str) -> Draft
                 blocks.add("table", table)
             if blocks.is_full:
                 break
-        title = (workbook.properties.title or "").strip()
         workbook.close()
     except _DAMAGES as error:
         # openpyxl lets all of these escape for damaged files (XML errors are SyntaxErrors).
         raise ParseFailure("corrupt", "This workbook is damaged and can't be read.") from error
-    return Draft(MEDIA_TYPE, blocks.finish(), title=title, warnings=[*warnings, *blocks.warnings()])
+    said = core_properties(package)
+    return Draft(
+        MEDIA_TYPE,
+        blocks.finish(),
+        title=said.title,
+        warnings=[*warnings, *blocks.warnings()],
+        author=said.author,
+        dated=said.dated,
+        tags=said.tags,
+    )
 
 
 def _rows(sheet: Any) -> Iterator[list[str]]:

@@ -72,10 +72,12 @@ def test_a_projection_is_bounded_and_says_so(text: str, shown: str) -> None:
 
 
 def test_the_tools_of_this_product() -> None:
-    assert tool_names() == ["read_document", "search"]
+    assert tool_names() == ["live_sources", "read_document", "read_live_source", "search"]
     assert {name: (tool.effect, tool.danger) for name, tool in tools().items()} == {
         "search": (Effect.READ, Danger.SAFE),
         "read_document": (Effect.READ, Danger.SAFE),
+        "live_sources": (Effect.READ, Danger.SAFE),
+        "read_live_source": (Effect.READ, Danger.LOW),
     }
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import io
+import zipfile
 from typing import Any
 
 import pytest
@@ -11,11 +13,13 @@ from django.test.utils import CaptureQueriesContext
 from accounts.models import Membership
 from accounts.permissions import Origin, Verb, user_grants_of
 from retrieval.acl import visible_documents
+from retrieval.archives import expand_document
 from retrieval.connections import disconnect
 from retrieval.connectors.contract import AclUnknown, ConnectorError, Principal
 from retrieval.connectors.sync import Ended
-from retrieval.ingest import embed
-from retrieval.models import Document, DocumentVersion, WaitingReader
+from retrieval.ingest.store import Ended as Reading
+from retrieval.ingest.store import ingest_document
+from retrieval.models import Chunk, Document, DocumentVersion, WaitingReader
 from retrieval.search import search
 from tests import factories
 from tests.retrieval.conftest import Library
@@ -81,7 +85,7 @@ def test_members_of_another_organisation_get_nothing(mirrored: Connected) -> Non
 
 @pytest.mark.parametrize("lists", [True, False])
 def test_changed_rights_arrive_without_reading_or_embedding_again(
-    with_test_connectors: None, library: Library, lists: bool, monkeypatch: pytest.MonkeyPatch
+    with_test_connectors: None, library: Library, lists: bool
 ) -> None:
     connected = connect(library, mirrors=True, lists=lists)
     ada, bob = a_member(connected, "ada@example.org"), a_member(connected, "bob@example.org")
@@ -90,19 +94,17 @@ def test_changed_rights_arrive_without_reading_or_embedding_again(
     connected.read_all()
     assert (seen_by(ada), seen_by(bob)) == (["a"], [])
     connected.system.fetched.clear()
-    monkeypatch.setattr(embed, "local_embedder", _must_not_be_called)
+    passages = list(Chunk.objects.values_list("pk", flat=True))
     connected.system.put("a", "# A\n\nA quokka.\n", acl=readers("bob@example.org"))
     connected.sync()
     assert (seen_by(ada), seen_by(bob)) == ([], ["a"])
     assert connected.system.fetched == []
     document = connected.get("a")
     assert document.state == Document.State.INDEXED
+    assert ingest_document(document.pk).ended is Reading.NOTHING
     assert DocumentVersion.objects.filter(document=document).count() == 1
+    assert list(Chunk.objects.values_list("pk", flat=True)) == passages
     assert connected.counts()[2] == 1
-
-
-def _must_not_be_called(**_: Any) -> None:
-    raise AssertionError("embedded")
 
 
 def test_rights_arrive_though_the_content_cannot_be_fetched(mirrored: Connected) -> None:
@@ -260,3 +262,25 @@ def test_a_page_of_a_hundred_known_items_costs_what_one_of_ten_costs(
         return len(queries)
 
     assert count_queries(10) == count_queries(100)
+
+
+def test_what_came_out_of_an_archive_follows_the_archives_rights(mirrored: Connected) -> None:
+    ada, bob = a_member(mirrored, "ada@example.org"), a_member(mirrored, "bob@example.org")
+    packed = io.BytesIO()
+    with zipfile.ZipFile(packed, "w") as archive:
+        archive.writestr("a.md", "# A\n\nText.\n")
+        archive.writestr("b.md", "# B\n\nText.\n")
+
+    def put(*names: str) -> None:
+        mirrored.system.put("notes", file_name="notes.zip", acl=readers(*names))
+        mirrored.system.data["notes"] = packed.getvalue()
+        mirrored.sync()
+
+    put("ada@example.org")
+    assert expand_document(mirrored.get("notes").pk) == "expanded"
+    assert (len(seen_by(ada)), seen_by(bob)) == (3, [])
+    put("bob@example.org")
+    assert (seen_by(ada), len(seen_by(bob))) == ([], 3)
+    mirrored.system.drop("notes")
+    mirrored.sync()
+    assert mirrored.names() == []

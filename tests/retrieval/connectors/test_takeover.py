@@ -29,6 +29,7 @@ from retrieval.models import Connection, Document, DocumentVersion, SyncRun
 from tests import servers
 from tests.retrieval.conftest import Library, make_library
 from tests.retrieval.connectors.connected import Connected
+from tests.stack import Stack
 
 FILES = 30
 LEASE_SECONDS = 2.0
@@ -133,6 +134,36 @@ def test_signs_of_life_keep_a_slow_sync_from_being_taken_over(
         assert process.wait(30) == 0
     assert stored() == FILES
     assert SyncRun.objects.get().state == SyncRun.State.SUCCEEDED
+
+
+@pytest.mark.faults
+def test_the_products_own_workers_bring_a_connected_folder_in(
+    committed_db: str, files: Path
+) -> None:
+    """Beat finds it due, a worker syncs it, is killed, and another brings in the rest."""
+    library = make_library()
+    with Stack(committed_db, lease_seconds=LEASE_SECONDS, KAIZEN_FOLDER_ROOTS=str(files)) as stack:
+        connection = create_connection(
+            library.as_owner,
+            source=library.source,
+            connector="folder",
+            config=FolderConfig(folder=str(files)),
+            requests_a_minute=600,
+        )
+        stack.start("worker", "beat")
+        stack.wait_for(lambda: stored() >= 5, what="the first documents")
+        stack.kill("worker")
+        stack.start("worker")
+        indexed = Document.objects.filter(state=Document.State.INDEXED, deleted_at=None)
+        stack.wait_for(lambda: indexed.count() == FILES, what="all documents", seconds=120)
+        stack.wait_for(
+            lambda: Connection.objects.filter(
+                pk=connection.pk, last_success_at__isnull=False
+            ).exists(),
+            what="the end of the sync",
+        )
+    assert stored() == FILES
+    assert DocumentVersion.objects.count() == FILES
 
 
 @pytest.mark.django_db

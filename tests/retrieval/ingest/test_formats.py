@@ -73,7 +73,7 @@ def test_markdown_becomes_what_its_reader_sees() -> None:
 
     assert parsed.title == "Leave"
     assert [(block.kind, block.level, block.text) for block in parsed.blocks] == [
-        ("paragraph", 0, "Intro with a link and bold co_de*."),
+        ("paragraph", 0, "Intro with a link <https://example.org/a_(b)> and bold co_de*."),
         ("heading", 1, "Leave"),
         ("heading", 2, "Setext"),
         ("list", 0, "- one\n- two pic goes on\n    - nested\n1. first"),
@@ -259,7 +259,6 @@ def test_content_decides_over_the_name() -> None:
         (bytes(range(256)) * 9, "a.txt", "mislabelled"),
         (b"{\\rtf1 words}", "a.rtf", "unsupported"),
         (b"\x7fELF\x02\x01\x01" + bytes(50), "a", "unsupported"),
-        (samples.zip_of(a_dot_txt=b"hello"), "a.zip", "unsupported"),
         (samples.docx()[:900], "a.docx", "corrupt"),
         (b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1" + bytes(600), "a.doc", "unsupported"),
         (

@@ -138,8 +138,9 @@ def test_the_process_has_no_django() -> None:
     script = (
         "import sys; sys.modules['django'] = None; import retrieval.ingest.parser_process as p\n"
         "from importlib import import_module\n"
-        "names = [module for module, _ in p._READERS.values()] + ['docx', 'pptx', 'xlsx']\n"
-        "for name in names: import_module(f'retrieval.ingest.formats.{name}')\n"
+        "names = [module for module, _ in p._READERS.values()]\n"
+        "names += [f'formats.{name}' for name in ('docx', 'pptx', 'xlsx')]\n"
+        "for name in names: import_module(f'retrieval.ingest.{name}')\n"
     )
     subprocess.run([sys.executable, "-c", script], check=True, cwd=ROOT, env={"PATH": "/usr/bin"})
 

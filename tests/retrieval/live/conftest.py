@@ -72,7 +72,12 @@ def server(settings: Any) -> Iterator[McpServer]:
 
 @pytest.fixture
 def scene(db: None, server: McpServer) -> Scene:
-    """The live source as an admin leaves it: one tool allowed, two members granted."""
+    """The live source as an admin leaves it, in the shared test database."""
+    return make_scene(server)
+
+
+def make_scene(server: McpServer) -> Scene:
+    """One tool allowed, two members granted, in whatever database is current."""
     organization = factories.make_organization()
     admin = factories.make_member(organization, role=Role.ADMIN)
     ada, bob = factories.make_member(organization), factories.make_member(organization)

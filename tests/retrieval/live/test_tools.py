@@ -219,7 +219,7 @@ def test_a_run_can_not_set_anything_up(connected: Scene) -> None:
 def run_of(scene: Scene, *, sources: bool = True, member: Any = None) -> Gate:
     """A run of an agent that has both tools, asked by Ada."""
     agent: Agent = factories.make_agent(
-        scene.organization, tools=["live_sources", "read_live_source"]
+        scene.organization, tools=["live_sources", "read_live_source"], all_sources=sources
     )
     if not sources:
         other = factories.make_source(scene.organization)

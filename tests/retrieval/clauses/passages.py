@@ -1,0 +1,388 @@
+"""The clauses about which passages are brought: by meaning, by words, and words like others.
+
+In the lexical functions a passage lies in the tail or in folded postings; each has the clauses
+once. What counts words, orders rows and limits them stands aside.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from tests.retrieval import test_relation_passages as passages
+from tests.retrieval.clauses.kinds import Aside, Clause
+from tests.retrieval.probes import EXACT, NEAREST, SIMILAR, WORDS
+from tests.retrieval.test_relation_passages import POSTINGS, TAIL
+
+_FITS = "(p_must IS NULL OR retrieval_fits(p_organization_key, v.chunk_key, p_must))"
+
+
+def _meaning_clause(
+    where: str,
+    name: str,
+    text: str,
+    test: Callable[..., Any],
+    nth: int = 0,
+    **given: str,
+) -> Clause:
+    return Clause(
+        name=f"{where}: {name}",
+        where=where,
+        text=text,
+        test=test,
+        given={"way": where, **given},
+        nth=(nth,),
+    )
+
+
+def _by_branch(
+    where: str, name: str, text: str, test: Callable[..., Any], **given: str
+) -> list[Clause]:
+    """A clause that stands once for whole sources and once for single documents."""
+    return [
+        _meaning_clause(where, f"{name}, by {branch}", text, test, nth, branch=branch, **given)
+        for nth, branch in enumerate(("source", "document"))
+    ]
+
+
+_INDEX = passages.test_rows_of_another_organisation_or_space_are_not_read
+_OTHER = passages.test_one_grant_opens_no_other_passage
+_RESTRICTED = passages.test_a_restricted_passage_does_not_follow_its_source
+_ONCE = passages.test_a_passage_that_is_open_in_two_ways_comes_once
+_FILTER = passages.test_a_filter_holds_in_every_way
+_WITHOUT = passages.test_excluded_words_hold_in_every_way
+_IN_SOURCES = "v.source_key IN (SELECT sources.key FROM sources)"
+
+EXACT_CLAUSES = [
+    *_by_branch(EXACT, "only without a filter", "p_filter IS NULL", _FILTER),
+    *_by_branch(
+        EXACT,
+        "organisation",
+        "v.organization_key = p_organization_key",
+        _INDEX,
+        column="organization_key",
+    ),
+    *_by_branch(EXACT, "space", "v.space_key = p_space", _INDEX, column="space_key"),
+    *_by_branch(EXACT, "words that must or must not stand there", _FITS, _WITHOUT),
+    _meaning_clause(
+        EXACT, "of sources that are open", "v.source_key = sources.key", _OTHER, branch="source"
+    ),
+    _meaning_clause(EXACT, "that follow their source", "v.inherits", _RESTRICTED),
+    _meaning_clause(
+        EXACT,
+        "of documents that are open",
+        "v.document_key = documents.key",
+        _OTHER,
+        branch="document",
+    ),
+    _meaning_clause(EXACT, "not twice", f"NOT (v.inherits AND {_IN_SOURCES})", _ONCE),
+    _meaning_clause(EXACT, "not twice, where it follows its source", "v.inherits", _ONCE, 1),
+    _meaning_clause(
+        EXACT, "not twice, where its source is open", _IN_SOURCES, _OTHER, branch="document"
+    ),
+]
+
+NEAREST_CLAUSES = [
+    *_by_branch(NEAREST, "only without a filter", "p_filter IS NULL", _FILTER),
+    _meaning_clause(
+        NEAREST,
+        "organisation",
+        "v.organization_key = p_organization_key",
+        _INDEX,
+        branch="source",
+        column="organization_key",
+    ),
+    _meaning_clause(
+        NEAREST, "space", "v.space_key = p_space", _INDEX, branch="source", column="space_key"
+    ),
+    _meaning_clause(
+        NEAREST, "words that must or must not stand there", _FITS, _WITHOUT, branch="source"
+    ),
+    _meaning_clause(NEAREST, "that follow their source", "v.inherits", _RESTRICTED),
+    _meaning_clause(NEAREST, "of sources that are open", _IN_SOURCES, _OTHER, branch="source"),
+    _meaning_clause(
+        NEAREST,
+        "of documents that are open",
+        "v.document_key IN (SELECT documents.key FROM documents)",
+        _OTHER,
+        branch="source",
+    ),
+]
+
+_COUNTED = passages.test_a_passage_that_is_open_in_two_ways_counts_once
+_BURIED = passages.test_what_was_restricted_after_it_was_folded_is_gone
+_OFFERED = passages.test_words_of_passages_that_are_not_open_are_not_offered
+_OFFERED_RESTRICTED = (
+    passages.test_words_of_a_restricted_document_are_not_offered_through_its_source
+)
+_OFFERED_FOREIGN = passages.test_words_of_another_organisations_rows_are_not_offered
+_OFFERED_BURIED = passages.test_words_of_what_was_restricted_after_it_was_folded_are_not_offered
+_TWICE = "NOT (d.inherits AND d.source_key IN (SELECT unnest(v_sources)))"
+_DEAD = "v_dead = '{}' OR posted.chunk_key NOT IN (SELECT unnest(v_dead))"
+_GRAVE = (
+    "NOT EXISTS (SELECT 1 FROM retrieval_tombstone d "
+    "WHERE d.organization_key = p_organization_key AND d.chunk_key = x.posting >> 11)"
+)
+
+_HELD = (
+    "EXISTS ( SELECT 1 FROM retrieval_posting p, "
+    "LATERAL unnest(p.postings, p.documents) AS x (posting, document_key) "
+    "WHERE p.organization_key = p_organization_key AND p.term = t.term "
+    "AND ((p.inherits AND p.source_key = ANY (v_sources)) OR (p.source_key = ANY (v_partial) "
+    f"AND x.document_key IN (SELECT unnest(v_documents)))) AND {_GRAVE})"
+)
+
+
+def _word_clause(
+    where: str,
+    name: str,
+    text: str,
+    test: Callable[..., Any],
+    nth: int = 0,
+    **given: str,
+) -> Clause:
+    return Clause(
+        name=f"{where}: {name}", where=where, text=text, test=test, given=given, nth=(nth,)
+    )
+
+
+WORD_CLAUSES = [
+    _word_clause(WORDS, name, text, test, nth, **given)
+    for name, text, test, nth, given in (
+        ("not twice", _TWICE, _COUNTED, 0, {"way": POSTINGS}),
+        ("not twice, where it follows its source", "d.inherits", _ONCE, 0, {"way": POSTINGS}),
+        (
+            "not twice, where its source is open",
+            "d.source_key IN (SELECT unnest(v_sources))",
+            _OTHER,
+            0,
+            {"way": POSTINGS, "branch": "document"},
+        ),
+        (
+            "tail: organisation",
+            "l.organization_key = p_organization_key",
+            _INDEX,
+            1,
+            {"way": TAIL, "branch": "source", "column": "organization_key"},
+        ),
+        ("tail: that follow their source", "l.inherits", _RESTRICTED, 0, {"way": TAIL}),
+        (
+            "tail: of sources that are open",
+            "l.source_key = ANY (v_sources)",
+            _OTHER,
+            0,
+            {"way": TAIL, "branch": "source"},
+        ),
+        (
+            "tail: of documents that are open",
+            "l.document_key = ANY (v_documents)",
+            _OTHER,
+            0,
+            {"way": TAIL, "branch": "source"},
+        ),
+        (
+            "postings of whole sources: organisation",
+            "p.organization_key = p_organization_key",
+            _INDEX,
+            3,
+            {"way": POSTINGS, "branch": "source", "column": "organization_key"},
+        ),
+        (
+            "postings of whole sources: that are open",
+            "p.source_key = ANY (v_sources)",
+            _OTHER,
+            2,
+            {"way": POSTINGS, "branch": "source"},
+        ),
+        (
+            "postings of whole sources: that follow their source",
+            "p.inherits",
+            _RESTRICTED,
+            2,
+            {"way": POSTINGS},
+        ),
+        (
+            "postings of single documents: organisation",
+            "p.organization_key = p_organization_key",
+            _INDEX,
+            4,
+            {"way": POSTINGS, "branch": "document", "column": "organization_key"},
+        ),
+        (
+            "postings of single documents: that are open",
+            "x.document_key IN (SELECT unnest(v_documents))",
+            _OTHER,
+            0,
+            {"way": POSTINGS, "branch": "document"},
+        ),
+        ("postings: that are alive", _DEAD, _BURIED, 0, {}),
+        (
+            "words that must or must not stand there",
+            "p_must IS NULL OR retrieval_fits(p_organization_key, o.chunk_key, p_must)",
+            _WITHOUT,
+            0,
+            {"way": POSTINGS, "branch": "source"},
+        ),
+    )
+]
+
+SIMILAR_CLAUSES = [
+    _word_clause(SIMILAR, name, text, test, nth, **given)
+    for name, text, test, nth, given in (
+        (
+            "single documents, those that follow an open source left out",
+            "d.inherits",
+            _OFFERED_RESTRICTED,
+            0,
+            {"way": TAIL},
+        ),
+        (
+            "single documents, those in an open source left out",
+            "d.source_key IN (SELECT unnest(v_sources))",
+            _OFFERED,
+            0,
+            {"way": TAIL, "branch": "document"},
+        ),
+        (
+            "tail: organisation",
+            "l.organization_key = p_organization_key",
+            _OFFERED_FOREIGN,
+            0,
+            {"way": TAIL},
+        ),
+        ("tail: that follow their source", "l.inherits", _OFFERED_RESTRICTED, 0, {"way": TAIL}),
+        (
+            "tail: of sources that are open",
+            "l.source_key = ANY (v_sources)",
+            _OFFERED,
+            0,
+            {"way": TAIL, "branch": "source"},
+        ),
+        (
+            "tail: of documents that are open",
+            "l.document_key = ANY (v_documents)",
+            _OFFERED,
+            0,
+            {"way": TAIL, "branch": "document"},
+        ),
+        (
+            "postings: that hold the term",
+            _HELD,
+            _OFFERED,
+            0,
+            {"way": POSTINGS, "branch": "source"},
+        ),
+        (
+            "postings: organisation",
+            "p.organization_key = p_organization_key",
+            _OFFERED_FOREIGN,
+            0,
+            {"way": POSTINGS},
+        ),
+        (
+            "postings: of that very term",
+            "p.term = t.term",
+            _OFFERED,
+            0,
+            {"way": POSTINGS, "branch": "source"},
+        ),
+        (
+            "postings: that follow their source",
+            "p.inherits",
+            _OFFERED_RESTRICTED,
+            0,
+            {"way": POSTINGS},
+        ),
+        (
+            "postings: of sources that are open",
+            "p.source_key = ANY (v_sources)",
+            _OFFERED,
+            0,
+            {"way": POSTINGS, "branch": "source"},
+        ),
+        (
+            "postings: of documents that are open",
+            "x.document_key IN (SELECT unnest(v_documents))",
+            _OFFERED,
+            0,
+            {"way": POSTINGS, "branch": "document"},
+        ),
+        ("postings: that are alive", _GRAVE, _OFFERED_BURIED, 0, {}),
+        (
+            "postings: dead only where this very passage is",
+            "d.chunk_key = x.posting >> 11",
+            _OFFERED_BURIED,
+            0,
+            {},
+        ),
+    )
+]
+
+CLAUSES = [*EXACT_CLAUSES, *NEAREST_CLAUSES, *WORD_CLAUSES, *SIMILAR_CLAUSES]
+_NO_ROWS = "without a filter that function answers nothing anyway: this saves asking it"
+_RARITY = "how rare a word is in the organisation; its number alone, of no text"
+_TERMS = "which words are looked for"
+_TRACE = "how much would be read; decides about a cap, and is told in the trace"
+_ORDER = "order and limits"
+_BLOCKS = "which blocks to look into: each document in them is asked for"
+_GRAVES = "keys of passages are never given twice: another organisation's graves hide nothing here"
+_PLACE = "where a passage lies; both places are looked at, and it is in one of them"
+ASIDE = [
+    Aside(where=EXACT, text="p_filter IS NOT NULL", why=_NO_ROWS),
+    Aside(where=NEAREST, text="p_filter IS NOT NULL", why=_NO_ROWS),
+    *(
+        Aside(where=WORDS, text=text, why=why, nth=nth)
+        for text, why, nth in (
+            ("coalesce(cardinality(p_terms), 0) = 0", _TERMS, None),
+            (
+                "l.lexemes @@ (SELECT string_agg(quote_literal(t), ' | ')::tsquery "
+                "FROM unnest(p_terms) t)",
+                _TERMS,
+                None,
+            ),
+            ("u.lexeme = ANY (p_terms)", _TERMS, None),
+            ("p.term = ANY (v_terms)", _TERMS, None),
+            ("p.term = w.term", _TERMS, None),
+            ("w.term = t.term", _TERMS, None),
+            ("w.term = u.lexeme", _TERMS, None),
+            ("t.organization_key = p_organization_key", _GRAVES, (0,)),
+            ("t.organization_key = p_organization_key", _RARITY, (1,)),
+            ("l.organization_key = p_organization_key", _RARITY, (0, 2)),
+            ("l.organization_key = p_organization_key", _ORDER, (3,)),
+            ("l.segment IS NULL", _PLACE, None),
+            ("r.organization_key = p_organization_key", _RARITY, None),
+            ("r.term = t.term", _RARITY, None),
+            ("x.u = t.term", _RARITY, None),
+            ("counted.passages > 0", _RARITY, None),
+            ("1 PRECEDING", _RARITY, None),
+            ("ranked.total < 20000", _RARITY, None),
+            ("ranked.passages <= 0.02 * ranked.total", _RARITY, None),
+            ("ranked.rarer < 2 AS keep", _RARITY, None),
+            ("kept.keep", _RARITY, None),
+            ("p.organization_key = p_organization_key", _TRACE, (0, 1, 2)),
+            ("p.source_key = ANY (v_sources)", _TRACE, (0, 1)),
+            ("p.inherits", _TRACE, (0, 1)),
+            ("coalesce(cardinality(p_required), 0) = 0", _TRACE, None),
+            ("b.running <= c_cap", _TRACE, None),
+            ("p.source_key = ANY (v_partial)", _BLOCKS, None),
+            ("p.top * w.weight >= v_floor", _ORDER, None),
+            ("l.chunk_key = first.chunk_key", _ORDER, None),
+            ("f.score IS NOT NULL", _ORDER, None),
+        )
+    ),
+    *(
+        Aside(where=SIMILAR, text=text, why=why)
+        for text, why in (
+            (_TWICE, "saves looking for a document that its source shows already"),
+            ("l.segment IS NULL", _PLACE),
+            ("abs(length(u.lexeme) - length(p_word)) <= 3", _TERMS),
+            ("t.organization_key = p_organization_key", _TERMS),
+            ("t.passages > 0", _TERMS),
+            ("t.term % p_word", _TERMS),
+            ("p.source_key = ANY (v_partial)", _BLOCKS),
+            ("d.organization_key = p_organization_key", _GRAVES),
+            ("f.similarity >= 0.4", _ORDER),
+            ("f.term <> p_word", _ORDER),
+        )
+    ),
+]
