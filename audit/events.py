@@ -29,6 +29,8 @@ EVENTS: dict[str, str] = {
     "retrieval.document_added": "A document, or a new version of one, was stored.",
     "retrieval.document_deleted": "A document was deleted.",
     "retrieval.document_moved": "A document's permission state or source changed.",
+    "retrieval.document_changed": "What describes a document was changed.",
+    "retrieval.pushed": "Documents were pushed into a source by a program.",
     "retrieval.document_retried": "Reading a document was tried again.",
     "retrieval.searched": "A search was run.",
     "retrieval.document_read": "A document or passage was opened.",

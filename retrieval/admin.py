@@ -15,6 +15,7 @@ from unfold.decorators import action
 from accounts.grant_section import GrantSection
 from kaizen.kernel.admin import ArchivableAdmin, OrganizationAdmin, authority_of, site
 from retrieval import access_admin as access_admin  # its page joins the site by being imported
+from retrieval import bench_admin as bench_admin
 from retrieval import connection_admin as connection_admin
 from retrieval import live_admin as live_admin
 from retrieval import space_admin as space_admin

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from django.urls import path
 
-from retrieval import access_api, api, web_api
+from retrieval import access_api, api, document_api, push_api, web_api
 
 urlpatterns = [
     path("search/", api.SearchView.as_view(), name="api-search"),
@@ -20,7 +20,21 @@ urlpatterns = [
         web_api.add_document_by_url,
         name="api-document-by-url",
     ),
-    path("documents/<uuid:document_id>/", api.DocumentView.as_view(), name="api-document"),
+    path(
+        "sources/<uuid:source_id>/documents/push/",
+        push_api.PushView.as_view(),
+        name="api-push",
+    ),
+    path(
+        "sources/<uuid:source_id>/documents/retry/",
+        document_api.SourceRetryView.as_view(),
+        name="api-source-retry",
+    ),
+    path(
+        "documents/<uuid:document_id>/",
+        document_api.DocumentView.as_view(),
+        name="api-document",
+    ),
     path(
         "documents/<uuid:document_id>/retry/",
         api.DocumentRetryView.as_view(),

@@ -86,6 +86,24 @@ def add_version(document: Document, *, blob: Blob, file_name: str, media_type: s
     return number
 
 
+def read_again(document: Document) -> None:
+    """Put a document that was read into the queue, since what is searched beside its text changed.
+
+    Its passages may be cited, so they stay those of their version: the same bytes become another.
+    """
+    newest = document.versions.order_by("-number").first()
+    if newest is not None and newest.chunks.exists():
+        DocumentVersion.objects.create(
+            organization_id=document.organization_id,
+            document=document,
+            number=newest.number + 1,
+            blob_id=newest.blob_id,
+            file_name=newest.file_name,
+            media_type=newest.media_type,
+        )
+    wait(document)
+
+
 def wait(document: Document, *, start: bool = True) -> None:
     """Save a document and put it into the queue to be read."""
     document.state = Document.State.WAITING

@@ -29,6 +29,17 @@ from retrieval.embedders.local import LocalEmbedder
 from retrieval.models import EmbeddingModel, RerankModel
 from retrieval.spaces import is_in_use
 
+# What the vectors follow from.
+_FOLLOWED = (
+    "kind",
+    "name",
+    "base_url",
+    "dimension",
+    "sizing",
+    "query_prefix",
+    "passage_prefix",
+)
+
 
 class KeyForm(OrganizationForm):
     """A form of a model at a provider."""
@@ -130,7 +141,7 @@ class EmbeddingModelForm(KeyForm):
         if self.errors:
             return values
         before = self.instance.digest
-        digest = digest_of(EmbeddingModel(**{name: values[name] for name in self._meta.fields}))
+        digest = digest_of(EmbeddingModel(**{name: values[name] for name in _FOLLOWED}))
         if self.instance.pk and before and digest != before and is_in_use(self.instance):
             raise ValidationError(
                 _(

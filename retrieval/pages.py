@@ -25,7 +25,7 @@ from accounts.relation import parse_id
 from kaizen.kernel.errors import Conflict, Invalid, KaizenError, Missing, TooLarge
 from kaizen.kernel.html import plain_text_to_html
 from retrieval.acl import get_document, get_governed_document, get_source
-from retrieval.documents import delete_document, open_blob, retry_document, upload
+from retrieval.documents import delete_document, open_blob, retry_document, retry_failed, upload
 from retrieval.downloads import as_attachment
 from retrieval.live.accounts import is_live, list_accounts
 from retrieval.models import Source
@@ -179,6 +179,15 @@ def retry(request: HttpRequest, document_id: UUID) -> HttpResponse:
     document = get_document(authority, document_id)
     retry_document(authority, document=document)
     return _back(request, document.source)
+
+
+@require_POST
+def retry_all(request: HttpRequest, source_id: UUID) -> HttpResponse:
+    """Read all failed documents of a source again. Answers as `_back` does."""
+    authority = authority_of(request)
+    source = get_source(authority, source_id)
+    retry_failed(authority, source=source)
+    return _back(request, source)
 
 
 @require_POST

@@ -41,15 +41,10 @@ from retrieval.score_lease import (
 from retrieval.scoring import RECALL_DEPTHS, Score, rank_documents, score
 from retrieval.test_bench import look_as
 
-SHORTEST_LEASE = 20.0
-"""Seconds; longer than embedding one question takes."""
-MOST_BROKEN_OFF = 5
 SENT_TOO_LONG = timedelta(seconds=60)
 LOOKS = 3
 _AT_ONCE = 100
 _MAY_NOT = "Whoever started this may not configure any more, so it was stopped."
-_BROKEN_OFF = f"Stopped: {MOST_BROKEN_OFF} workers in a row ended before they scored a question."
-_CHANGED = "The search's settings changed while this ran."
 
 
 class Scored(StrEnum):

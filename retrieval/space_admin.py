@@ -60,8 +60,9 @@ class KeyedModelAdmin(OrganizationAdmin):
         return bool(model.key_set)
 
     def save_model(self, request: HttpRequest, obj: Any, form: KeyForm, change: bool) -> None:
-        names = [*form._meta.fields, *self.computed] if change else None
-        obj.save(update_fields=names)
+        columns = {field.name for field in obj._meta.concrete_fields}
+        names = [name for name in form.cleaned_data if name in columns]
+        obj.save(update_fields=[*names, *self.computed] if change else None)
         key = form.cleaned_data.get("new_api_key")
         if key or form.cleaned_data.get("forget_api_key"):
             obj.api_key = key or ""

@@ -161,7 +161,8 @@ def _build(lease: Lease, ends: float, embedder: Embedder | None) -> bool:
             cursor = texts[-1].chunk_key
         elif cursor:
             # The next round begins at the front: what changed, and what somebody held.
-            cursor, written = 0, 1
+            cursor = 0
+            continue
         elif _switch(lease):
             return True
         else:

@@ -13,6 +13,7 @@ urlpatterns = [
     path("sources/<uuid:source_id>/", pages.source_page, name="source"),
     path("sources/<uuid:source_id>/upload/", pages.upload_files, name="upload"),
     path("sources/<uuid:source_id>/url/", web_pages.add_url_page, name="add-url"),
+    path("sources/<uuid:source_id>/retry/", pages.retry_all, name="retry-failed"),
     path("sources/<uuid:source_id>/documents/", pages.documents_fragment, name="documents"),
     path("live/", live_pages.accounts_page, name="live"),
     path("live/<uuid:source_id>/connect/", live_pages.connect, name="live-connect"),

@@ -27,7 +27,7 @@ from audit.record import record
 from kaizen.kernel.errors import KaizenError
 from kaizen.kernel.models import exact_json
 from kaizen.kernel.text import make_storable
-from kaizen.kernel.tools import Tool
+from kaizen.kernel.tools import Tool, ToolOutcome
 
 INTERRUPTED = "This call was interrupted before it ended."
 
@@ -111,31 +111,59 @@ def call_tool(gate: RunGate, request: ToolRequest) -> ToolResult:
                     "activity": decision.tool.activity(arguments)[:200],
                 },
             )
+    answered = None
+    if decision.tool.outside:
+        with gate.hold() as authority:
+            pass
+        # No lock is held while somebody else's server answers: the lease is renewed, and a stop
+        # is heard.
+        answered = _run(decision.tool, authority, arguments)
     with gate.hold() as authority:
         # The same request may have come twice at once; whoever holds the run second finds the
         # result.
         standing = calls.find_tool_call(gate.facts, key=key)
         if standing is None or standing.state != ToolCall.State.INTENT:
             return _result(authority, standing or call, tool)
-        return _execute(gate, authority, standing, decision.tool, arguments)
+        if answered is None:
+            answered = _run_atomically(decision.tool, authority, arguments)
+        return _finish(gate, authority, standing, decision.tool, answered)
 
 
-def _execute(
-    gate: RunGate, authority: Authority, call: ToolCall, tool: Tool, arguments: BaseModel
-) -> ToolResult:
+def _run(tool: Tool, authority: Authority, arguments: BaseModel) -> ToolOutcome | KaizenError:
+    try:
+        return tool.handler(authority, arguments)
+    except KaizenError as error:
+        return error
+
+
+def _run_atomically(
+    tool: Tool, authority: Authority, arguments: BaseModel
+) -> ToolOutcome | KaizenError:
     """Run the handler; what it wrote and its result stand or fall together."""
     try:
         with transaction.atomic():
-            outcome = tool.handler(authority, arguments)
+            return tool.handler(authority, arguments)
     except KaizenError as error:
+        return error
+
+
+def _finish(
+    gate: RunGate,
+    authority: Authority,
+    call: ToolCall,
+    tool: Tool,
+    outcome: ToolOutcome | KaizenError,
+) -> ToolResult:
+    """Write down how the handler ended."""
+    if isinstance(outcome, KaizenError):
         return _refuse(
             gate,
             authority,
             call,
             tool,
             state=ToolCall.State.ERROR,
-            reason=error.message,
-            code=error.code,
+            reason=outcome.message,
+            code=outcome.code,
         )
     calls.finish_tool_call(
         call, state=ToolCall.State.DONE, record=outcome.record, label=outcome.label

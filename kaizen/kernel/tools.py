@@ -64,6 +64,8 @@ class Tool:
         know. project: (authority, record) -> text for the model, re-read under the caller's live
         permission. activity: (arguments) -> "searching ..." for the living line.
         max_projection: bound of the projected text, in characters.
+        outside: the handler waits for somebody else's server. It only reads, is run without a
+        transaction and opens its own scopes; a call that was broken off may run again.
     """
 
     name: str
@@ -75,3 +77,4 @@ class Tool:
     project: Callable[[Authority, dict[str, Any]], str]
     activity: Callable[[Any], str]
     max_projection: int = 24_000
+    outside: bool = False

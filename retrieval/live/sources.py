@@ -49,7 +49,7 @@ def create_live_source(
     live = LiveSource.objects.create(
         organization_id=authority.organization_id, source=source, url=address
     )
-    record(authority, "retrieval.live_source_created", subject=source)
+    record(authority, "retrieval.live_source_created", subject=live)
     return live
 
 
@@ -75,7 +75,7 @@ def ask_for_tools(authority: Authority, *, live: LiveSource) -> list[LiveTool]:
     record(
         authority,
         "retrieval.live_source_asked",
-        subject=live.source,
+        subject=live,
         data={"tools": len(offers), "withdrawn": changed},
     )
     return list(live.tools.order_by("name"))
@@ -100,7 +100,7 @@ def allow_tools(authority: Authority, *, live: LiveSource, names: Collection[str
         record(
             authority,
             "retrieval.live_source_changed",
-            subject=live.source,
+            subject=live,
             data={
                 "allowed": sorted(wanted),
                 # What the server itself doesn't call reading, and a person vouched for.

@@ -211,5 +211,6 @@ TOOLS = [
         project=project_read,
         activity=lambda arguments: f"reading a live source with “{arguments.tool[:60]}”",
         max_projection=MAX_PROJECTION,
+        outside=True,
     ),
 ]

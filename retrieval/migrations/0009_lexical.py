@@ -149,7 +149,7 @@ BEGIN
         coalesce(array_agg(kept.term) FILTER (WHERE NOT kept.keep), '{{}}')
     INTO v_terms, v_weights, v_dropped FROM kept;
 
-    SELECT coalesce(sum(p.n), 0), coalesce(array_agg(DISTINCT p.term), '{{}}') INTO v_scanned, v_found
+    SELECT coalesce(sum(p.n), 0) INTO v_scanned
     FROM retrieval_posting p WHERE p.organization_key = p_organization_key AND p.term = ANY (v_terms)
       AND p.source_key = ANY (v_sources) AND p.inherits;
     IF v_scanned > c_cap AND coalesce(cardinality(p_required), 0) = 0 THEN
@@ -162,9 +162,17 @@ BEGIN
             WHERE p.source_key = ANY (v_sources) AND p.inherits) b
         WHERE b.running <= c_cap;
     END IF;
-    SELECT coalesce(sum(p.n), 0), v_found || coalesce(array_agg(DISTINCT p.term), '{{}}') INTO v_partly, v_found
+    SELECT coalesce(sum(p.n), 0) INTO v_partly
     FROM retrieval_posting p WHERE p.organization_key = p_organization_key AND p.term = ANY (v_terms)
       AND p.source_key = ANY (v_partial);
+    -- A word counts as found where the caller may read it, and nowhere else.
+    v_found := ARRAY(SELECT t FROM unnest(v_terms) t WHERE EXISTS (
+        SELECT 1 FROM retrieval_posting p,
+            LATERAL unnest(p.postings, p.documents) AS x (posting, document_key)
+        WHERE p.organization_key = p_organization_key AND p.term = t
+          AND ((p.inherits AND p.source_key = ANY (v_sources))
+               OR (p.source_key = ANY (v_partial) AND x.document_key = ANY (v_documents)))
+          AND (x.posting >> 11) <> ALL (v_dead)));
 
     RETURN QUERY
     WITH weights AS MATERIALIZED (SELECT * FROM unnest(v_terms, v_weights) AS w (term, weight)),

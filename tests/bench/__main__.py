@@ -33,6 +33,9 @@ def run_stage(name: str, size: int) -> None:
     """One stage, in this process. What needs Django is imported once the database is known."""
     if name == "world":
         world.build(size)
+    elif name == "weigh":
+        world.prepare_worker()
+        importlib.import_module("tests.bench.stages.ingest").weigh()
     elif name == "page":
         importlib.import_module("tests.bench.page").write()
     elif name in FRESH_STAGES:

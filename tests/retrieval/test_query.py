@@ -142,6 +142,26 @@ def test_K01_spelling_help_knows_no_word_of_what_may_not_be_read(
 
 
 @pytest.mark.django_db
+@pytest.mark.parametrize("folded", [False, True], ids=["tail", "postings"])
+def test_K01_a_word_of_a_hidden_document_beside_a_granted_one_changes_nothing(
+    library: Library, folded: bool
+) -> None:
+    granted = index_document(library.source, title="Granted", of="marigold")
+    factories.grant(library.member, Verb.VIEW, granted)
+
+    def asked() -> tuple[list[str], tuple[str, ...]]:
+        if folded:
+            fold_organization(library.organization.key)
+        result = search(library.as_member, query="marigolq", mode=Mode.LEXICAL)
+        return titles(result), result.similar_words
+
+    before = asked()
+    assert before == (["Granted"], ("marigolq",))
+    index_document(library.source, title="Hidden", of="marigolq")
+    assert asked() == before
+
+
+@pytest.mark.django_db
 def test_filters_narrow_both_branches(library: Library) -> None:
     def add(title: str, **fields: object) -> None:
         document = index_document(library.source, title=title, of=title)

@@ -526,7 +526,7 @@ def test_no_document_slips_between_the_check_and_the_switch(
 def test_progress_is_counted(library: Library, server: VectorServer) -> None:
     fill(library, 4)
     space = begin(library, server)
-    EmbeddingSpace.objects.filter(pk=space.pk).update(estimate='{"seconds":10}')
+    EmbeddingSpace.objects.filter(pk=space.pk).update(estimate={"seconds": 10})
     assert progress(EmbeddingSpace.objects.get(pk=space.pk)) == {
         "done": 0,
         "total": 4,

@@ -1,4 +1,4 @@
-"""K29: changing the embedding model breaks neither inserts nor searches, and no query mixes sizes."""
+"""K29: changing the embedding model breaks neither inserts nor searches; no query mixes sizes."""
 
 from __future__ import annotations
 

@@ -35,7 +35,22 @@ from audit.models import AuditEvent
 from audit.record import record_system
 from conversations.models import Conversation, Message, Run
 from kaizen.kernel.clock import now
-from retrieval.models import Blob, Chunk, Connection, Document, DocumentVersion
+from retrieval.models import (
+    Blob,
+    Chunk,
+    Connection,
+    Document,
+    DocumentVersion,
+    EmbeddingModel,
+    EmbeddingSpace,
+    Persona,
+    Question,
+    QuestionDocument,
+    QuestionSet,
+    RerankModel,
+    ScoreRow,
+    ScoreRun,
+)
 from tasks.models import Delegation, Occurrence, Task
 from tests import factories as make
 
@@ -131,6 +146,7 @@ def _furnish_once(house: House) -> None:
             secrets=json.dumps({"secret_key": house.hide("secret")}),
         )
     )
+    _furnish_models(house, number)
     house.keep(_live_source(house, source=source, member=member))
     document = house.keep(
         Document.objects.create(
@@ -187,6 +203,7 @@ def _furnish_once(house: House) -> None:
     )
     agent.current_version = agent_version
     agent.save(update_fields=["current_version"])
+    _furnish_questions(house, member=member, document=document)
     _furnish_work(house, agent=agent, version=agent_version, model=model, member=member)
     for granted in (project, source, document, agent, prompt, model):
         store_grant(member.user, Verb.VIEW, granted, granted_by_id=user.pk)
@@ -207,6 +224,47 @@ def _live_source(house: House, *, source: Any, member: Any) -> Any:
     )
     make.make_credential(member, live, house.hide("live-token"))
     return live
+
+
+def _furnish_questions(house: House, *, member: Any, document: Any) -> None:
+    at = {"organization": house.organization}
+    questions = house.keep(QuestionSet.objects.create(**at, name=house.say("question-set")))
+    Persona.objects.create(**at, question_set=questions, membership=member)
+    text = house.say("question")
+    question = house.keep(
+        Question.objects.create(**at, question_set=questions, text=text, digest=text)
+    )
+    QuestionDocument.objects.create(**at, question=question, document=document, kind="expected")
+    run = house.keep(
+        ScoreRun.objects.create(
+            **at, question_set=questions, started_by=member.user, state="done", planned=1
+        )
+    )
+    ScoreRow.objects.create(
+        **at, run=run, question=question, membership=member, scored_at=now(), ndcg_10=1
+    )
+
+
+def _furnish_models(house: House, number: int) -> None:
+    """Addresses that nothing is allowed to reach, and states of which there may be many."""
+    at: dict[str, Any] = {"organization": house.organization}
+    at |= {"base_url": "http://127.0.0.1:9/v1", "api_key": house.hide("secret")}
+    model = house.keep(
+        EmbeddingModel.objects.create(
+            **at, label=house.say("embedding"), kind="compatible", name="m", digest=f"{number:064}"
+        )
+    )
+    house.keep(RerankModel.objects.create(**at, label=house.say("rerank"), name="m"))
+    house.keep(
+        EmbeddingSpace.objects.create(
+            organization=house.organization,
+            model=house.say("space"),
+            embedding_model=model,
+            digest=model.digest,
+            dimension=384,
+            state=EmbeddingSpace.State.RETIRED,
+        )
+    )
 
 
 def _furnish_work(house: House, *, agent: Any, version: Any, model: Any, member: Any) -> None:

@@ -202,6 +202,12 @@ SENT: dict[tuple[str, str], Callable[[World], Sent]] = {
     ("POST", "api/v1/sources/<uuid:source_id>/documents/"): lambda world: Sent(
         form={"file": _file()}
     ),
+    ("POST", "api/v1/sources/<uuid:source_id>/documents/push/"): lambda world: Sent(
+        json={"items": [{"external_id": "walk", "text": "Pushed by the walk."}]}
+    ),
+    ("PATCH", "api/v1/documents/<uuid:document_id>/"): lambda world: Sent(
+        json={"author": "Walker"}
+    ),
     ("POST", "api/v1/turns/"): lambda world: Sent(
         json={"agent": str(world.agent.pk), "text": "What is new?"}
     ),

@@ -83,6 +83,8 @@ def test_vouching_for_a_tool_is_recorded(scene: Scene, admin: Client) -> None:
         "vouched": ["close_ticket"],
     }
     assert event.actor_id == scene.admin.user.public_id
+    history = admin.get(at(scene, f"{scene.live.pk}/history/")).content.decode()
+    assert "The tools a live source may be read with changed." in history
 
 
 def test_a_tool_the_server_does_not_offer_can_not_be_ticked(scene: Scene, admin: Client) -> None:
