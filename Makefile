@@ -3,6 +3,7 @@
 
 PYTHON ?= python3
 PORT ?=
+BENCH_SIZE ?= 100000
 BIN := .venv/bin
 LOCK := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --custom-compile-command "make lock"
 
@@ -38,8 +39,8 @@ format: tools ## Let ruff mend what it can
 soak: browser ## Full rounds of the reliability scripts, with one fresh seed (long)
 	@$(BIN)/python -m tests.soak
 
-bench: tools ## Measure, and compare with what can be compared (long)
-	@$(BIN)/python -m tests.bench
+bench: tools ## Measure, beside what can be compared (long; BENCH_SIZE=1m, STAGE=vector)
+	@BENCH_SIZE=$(BENCH_SIZE) $(BIN)/python -m tests.bench $(if $(STAGE),world $(STAGE) page)
 
 screenshots: browser ## Take the documentation's screenshots anew
 	@$(BIN)/python -m tests.browser.screenshots

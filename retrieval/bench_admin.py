@@ -10,14 +10,13 @@ from collections.abc import Sequence
 from typing import Any, ClassVar
 from uuid import UUID
 
-from django.contrib import messages
+from django.contrib import admin, messages
 from django.db import models
 from django.http import HttpRequest, HttpResponse, HttpResponseNotAllowed, HttpResponseRedirect
 from django.template.response import TemplateResponse
 from django.urls import URLPattern, path, reverse
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
-from unfold.decorators import display
 
 from kaizen.kernel.admin import ArchivableAdmin, authority_of, site
 from kaizen.kernel.errors import Conflict, Invalid
@@ -52,7 +51,7 @@ class QuestionSetAdmin(ArchivableAdmin):
         count = models.Count("questions", filter=living & models.Q(questions__isnull=False))
         return super().get_queryset(request).annotate(living_questions=count)
 
-    @display(description=gettext_lazy("questions"))
+    @admin.display(description=gettext_lazy("questions"))
     def question_count(self, question_set: Any) -> int:
         """How many questions it has now."""
         count: int = question_set.living_questions

@@ -184,7 +184,7 @@ class ImportForm(forms.Form):
 
     def clean_file(self) -> bytes:
         """The file's bytes."""
-        file: UploadedFile = self.cleaned_data["file"]
+        file: UploadedFile[Any] = self.cleaned_data["file"]
         if file.size is None or file.size > MOST_BYTES:
             raise forms.ValidationError(_("The file is larger than 2 MiB."))
         return file.read()

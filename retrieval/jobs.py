@@ -13,11 +13,11 @@ from django.db import transaction
 
 from kaizen.kernel.jobs import enqueue
 from retrieval import scoring_jobs as scoring_jobs  # registers its jobs
-from retrieval import space_jobs as space_jobs  # registers its jobs
 from retrieval.archives import expand_document
 from retrieval.blobs import purge_document
 from retrieval.connectors import jobs as connector_jobs  # noqa: F401  registers its jobs
 from retrieval.documents import INGEST_JOB, PURGE_JOB
+from retrieval.embedders import jobs as embedder_jobs  # noqa: F401  registers its jobs
 from retrieval.ingest.contract import EXPAND_JOB
 from retrieval.ingest.store import STALE_AFTER, ClockTimestamp, ingest_document
 from retrieval.live import jobs as live_jobs  # noqa: F401  registers its jobs

@@ -9,13 +9,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, ClassVar
 
-from django.contrib import messages
+from django.contrib import admin, messages
 from django.db import models
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.urls import reverse
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy, ngettext
-from unfold.decorators import action, display
 
 from kaizen.kernel.admin import OrganizationAdmin, authority_of, site
 from retrieval.bench_forms import QuestionForm
@@ -48,7 +47,7 @@ class QuestionAdmin(OrganizationAdmin):
             .annotate(expected_count=models.Count("documents", filter=expected))
         )
 
-    @display(description=gettext_lazy("documents to be found"))
+    @admin.display(description=gettext_lazy("documents to be found"))
     def documents_expected(self, question: Any) -> int:
         """How many documents should be found."""
         count: int = question.expected_count
@@ -82,7 +81,7 @@ class QuestionAdmin(OrganizationAdmin):
     def log_change(self, request: HttpRequest, obj: models.Model, message: Any) -> None:
         """The service wrote it down."""
 
-    @action(description=gettext_lazy("Take out of the set"), permissions=["change"])
+    @admin.action(description=gettext_lazy("Take out of the set"), permissions=["change"])
     def take_out(self, request: HttpRequest, queryset: models.QuerySet[Any]) -> None:
         """Ask the selected questions no more; what was scored with them stays."""
         count = 0

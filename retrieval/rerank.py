@@ -10,7 +10,8 @@ from __future__ import annotations
 import logging
 import math
 import time
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 from uuid import UUID
@@ -25,6 +26,8 @@ from retrieval.models import RerankModel
 logger = logging.getLogger(__name__)
 
 NO_RERANK = "The results couldn't be ordered anew just now; they stand as they were found."
+RERANKED = 40
+"""So many of the best passages are ordered anew, where a search asks for fewer."""
 REST_SECONDS = 10.0
 """For so long searches do without a provider that failed."""
 _LONGEST_TEXT = 8_000
@@ -123,6 +126,29 @@ def rerank_hits(reranker: Reranker, *, query: str, texts: Sequence[str]) -> Rera
             _resting.clear()
         _resting[reranker] = time.monotonic() + REST_SECONDS
         return Reranking(None, NO_RERANK)
+
+
+def order_anew(
+    scores: Sequence[float],
+    *,
+    documents: Sequence[Hashable],
+    texts: Sequence[str],
+    per_document: int,
+) -> list[int]:
+    """The places of the hits, best first; copies, and more than so many of one document, come last.
+
+    Equal scores keep their order.
+    """
+    first: list[int] = []
+    more: list[int] = []
+    shown: Counter[Hashable] = Counter()
+    seen: set[str] = set()
+    for at in sorted(range(len(scores)), key=lambda at: -scores[at]):
+        is_more = texts[at] in seen or shown[documents[at]] >= per_document
+        (more if is_more else first).append(at)
+        seen.add(texts[at])
+        shown[documents[at]] += 1
+    return first + more
 
 
 _resting: dict[Reranker, float] = {}

@@ -10,12 +10,11 @@ from collections.abc import Sequence
 from typing import Any, ClassVar
 from uuid import UUID
 
-from django.contrib import messages
+from django.contrib import admin, messages
 from django.db import models
 from django.http import HttpRequest, HttpResponse, HttpResponseNotAllowed, HttpResponseRedirect
 from django.urls import URLPattern, path, reverse
 from django.utils.translation import gettext_lazy
-from unfold.decorators import display
 
 from accounts.authority import Capability
 from kaizen.kernel.admin import ReadOnlyAdmin, authority_of, site
@@ -57,18 +56,18 @@ class ScoreRunAdmin(ReadOnlyAdmin):
         rows = super().get_queryset(request).select_related("question_set", "started_by")
         return with_leaks(rows)
 
-    @display(description=gettext_lazy("leaks"), boolean=True)
+    @admin.display(description=gettext_lazy("leaks"), boolean=True)
     def has_leaks(self, run: Any) -> bool:
         """Whether anything was found that mustn't be."""
         found: bool = run.leaks_any
         return found
 
-    @display(description=gettext_lazy("embedding model"))
+    @admin.display(description=gettext_lazy("embedding model"))
     def embedding_model(self, run: Any) -> str:
         """The model whose vectors were searched."""
         return run.search_settings.get("embedding_model", "")
 
-    @display(description=gettext_lazy("version of the search"))
+    @admin.display(description=gettext_lazy("version of the search"))
     def search_version(self, run: Any) -> str:
         """Two runs with the same one searched by the same statement."""
         return run.search_settings.get("search", "")

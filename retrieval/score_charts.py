@@ -61,12 +61,18 @@ def make_chart(
             "label": person,
             "data": [_rounded(values.get(member)) for values in by_run],
             "borderColor": colour,
-            "backgroundColor": colour,
+            "backgroundColor": "transparent",
             "pointStyle": shape,
-            "pointRadius": 5,
+            # The first is drawn last: dashed and hollow, it lets those of equal figures be seen.
+            "pointRadius": 4 + place,
             "borderWidth": 2,
+            "borderDash": [6, 6] if place + 1 < len(shown) else [],
+            "borderDashOffset": 6 * (place % 2),
+            "clip": 16,
         }
-        for (member, person), (colour, shape) in zip(shown, _STYLES, strict=False)
+        for place, ((member, person), (colour, shape)) in enumerate(
+            zip(shown, _STYLES, strict=False)
+        )
     ]
     return Chart(
         name=name,

@@ -16,14 +16,14 @@ TURN_SECONDS = 20.0
 """So long a worker scores before it looks at what else waits, documents among it."""
 
 
-@shared_task(name=SCORE_JOB)
+@shared_task(name=SCORE_JOB)  # type: ignore[untyped-decorator]
 def score(*, run_id: str) -> None:
     """Score one run for a while; nothing when somebody is at it or it has ended."""
     if score_run(UUID(run_id), seconds=TURN_SECONDS) is Scored.MORE:
         enqueue(SCORE_JOB, run_id=run_id)
 
 
-@shared_task(name="retrieval.tend_scorings")
+@shared_task(name="retrieval.tend_scorings")  # type: ignore[untyped-decorator]
 def tend() -> None:
     """Go on with every scoring that nobody is at."""
     for run_id in find_unfinished():

@@ -24,7 +24,8 @@ from accounts.authority import Authority
 from audit.record import record
 from kaizen.kernel.errors import Unavailable
 from retrieval.acl import caller
-from retrieval.ingest.embed import Embedder, local_embedder
+from retrieval.embedders.choice import embedder_for
+from retrieval.embedders.contract import Embedder
 from retrieval.marks import find_marks
 from retrieval.media import kind_of
 from retrieval.query import Filters, Query, parse_query
@@ -192,7 +193,7 @@ def search_unrecorded(
     began = time.perf_counter()
     parts = parse_query(query)
     limit = max(1, min(limit, MOST_HITS))
-    embedder = embedder or local_embedder()
+    embedder = embedder or embedder_for(authority.organization_id)
     vector, degraded = None, ""
     if mode is not Mode.LEXICAL:
         try:

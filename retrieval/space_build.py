@@ -12,6 +12,7 @@ import time
 from collections.abc import Sequence
 from datetime import timedelta
 from enum import StrEnum
+from typing import Any
 from uuid import UUID
 
 from cryptography.fernet import InvalidToken
@@ -178,7 +179,7 @@ def _write(lease: Lease, texts: Sequence[Text], vectors: Vectors, tokens: int) -
 
     Returns how many rows were written. Raises LeaseLost.
     """
-    parameters = {
+    parameters: dict[str, Any] = {
         "organization_id": lease.organization_id,
         "organization": lease.organization_key,
         "space": lease.space_key,

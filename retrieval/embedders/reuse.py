@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Collection, Sequence
+from typing import Any
 from uuid import UUID
 
 import numpy as np
@@ -43,7 +44,11 @@ def find_vectors(
     wanted = sorted({digest for digest in digests if digest})
     if not wanted:
         return {}
-    parameters = {"space": space_key, "organization": organization_id, "digests": wanted}
+    parameters: dict[str, Any] = {
+        "space": space_key,
+        "organization": organization_id,
+        "digests": wanted,
+    }
     with connection.cursor() as cursor:
         cursor.execute(_FIND, parameters)
         rows = cursor.fetchall()

@@ -15,11 +15,13 @@ from uuid import UUID
 from django.db import connection
 from django.db.models import F
 
-from retrieval.ingest.chunk import Passage
-from retrieval.ingest.embed import Embedder, Vectors
+from retrieval.active_space import hold_active_space
+from retrieval.embedders.contract import Embedder, Vectors
+from retrieval.embedders.reuse import embedding_digest
+from retrieval.ingest.chunk import Passage, embedding_text
 from retrieval.ingest.lexical import config_of, lexical_text
 from retrieval.ingest.parse import Parsed
-from retrieval.models import Chunk, Document, EmbeddingSpace, Source
+from retrieval.models import Chunk, Document, Source
 from retrieval.vectors import vector_literal
 
 _BATCH = 500
@@ -93,7 +95,10 @@ class Ready:
 
 def replace_passages(document: Document, ready: Ready) -> None:
     """Take the document's rows out of the index and put those of `ready` in; the old passages stay
-    readable."""
+    readable.
+
+    Raises SpaceChanged when the organisation is embedded by another model meanwhile.
+    """
     remove_passages(document)
     chunks = Chunk.objects.bulk_create(
         [
@@ -107,13 +112,14 @@ def replace_passages(document: Document, ready: Ready) -> None:
                 page=passage.page,
                 kind=passage.kind,
                 token_count=passage.token_count,
+                digest=embedding_digest(embedding_text(ready.title, passage)),
             )
             for passage in ready.passages
         ],
         batch_size=_BATCH,
     )
     parameters = _parameters(document)
-    parameters["space"] = ensure_space(document.organization_id, ready.embedder).key
+    parameters["space"] = hold_active_space(document.organization_id, ready.embedder)
     parameters["title"] = lexical_text(ready.title)
     parameters["config"] = config_of(ready.parsed.language)
     with connection.cursor() as cursor:
@@ -164,35 +170,6 @@ def move_passages(document: Document, *, source: Source) -> None:
         Source.objects.filter(pk=source_id).update(
             passage_count=F("passage_count") + sign * document.passage_count
         )
-
-
-def ensure_space(organization_id: UUID, embedder: Embedder) -> EmbeddingSpace:
-    """The organisation's active space, made on first use.
-
-    When the active one belongs to another model, the new one is made beside it in the state
-    *building*.
-    """
-    space = EmbeddingSpace.objects.filter(
-        organization_id=organization_id, digest=embedder.digest, dimension=embedder.dimension
-    ).first()
-    if space is not None:
-        return space
-    details = {"digest": embedder.digest, "dimension": embedder.dimension}
-    active: EmbeddingSpace
-    active, is_new = EmbeddingSpace.objects.get_or_create(
-        organization_id=organization_id,
-        state=EmbeddingSpace.State.ACTIVE,
-        defaults={"model": embedder.model, **details},
-    )
-    if not is_new and active.digest != embedder.digest:
-        active = EmbeddingSpace.objects.create(
-            organization_id=organization_id,
-            model=embedder.model,
-            state=EmbeddingSpace.State.BUILDING,
-            **details,
-        )
-    active.refresh_from_db()
-    return active
 
 
 def own_headings(title: str, heading_path: Sequence[str]) -> list[str]:

@@ -4,7 +4,7 @@ Contract: index `lexical_text(text)` under the text's `config_of(language)` and 
 of `lexical_query_text(query)` under each config in use. Both fold width and case (NFKC, lower),
 keep accents, turn every mark beyond ASCII into a space and write runs of scripts without spaces
 between words (Han, kana, Hangul, Thai, Lao, Khmer, Burmese) as overlapping pairs: 今月の → 今月
-月の. A code such as INV-4471 is kept in its parts and, beside them, in one piece. Never shown to anyone.
+月の. A code such as INV-4471 is kept in its parts and, beside them, in one piece. Never shown.
 """
 
 from __future__ import annotations

@@ -22,9 +22,12 @@ from django.db.models import DateTimeField, Func, Q
 
 from kaizen.kernel.errors import Unavailable
 from kaizen.kernel.tenancy import organization_scope
+from retrieval.active_space import SpaceChanged, find_active_space
 from retrieval.blobs import open_content
+from retrieval.embedders.choice import embedder_for
+from retrieval.embedders.contract import Embedder, Vectors
+from retrieval.embedders.reuse import embed_new
 from retrieval.ingest.chunk import Passage, chunk, embedding_text
-from retrieval.ingest.embed import Embedder, Vectors, local_embedder
 from retrieval.ingest.index import Ready, replace_passages
 from retrieval.ingest.parse import Parsed, ParseFailure, parse
 from retrieval.models import Blob, Document, DocumentVersion
@@ -95,10 +98,9 @@ def ingest_document(document_id: UUID, *, embedder: Embedder | None = None) -> I
     claim = _claim(document_id)
     if claim is None:
         return Ingested(Ended.NOTHING)
-    embedder = embedder or local_embedder(arena=True)
     try:
         try:
-            ready = _read(claim, embedder)
+            return _read_and_finish(claim, embedder)
         except ParseFailure as failure:
             return _fail(claim, code=failure.code, message=failure.message)
         except FileNotFoundError:
@@ -107,9 +109,21 @@ def ingest_document(document_id: UUID, *, embedder: Embedder | None = None) -> I
             return _fail(claim, code="bytes_missing", message=message)
         except Unavailable as failure:
             return _fail(claim, code=failure.code, message=failure.message)
-        return _finish(claim, ready)
     except _ClaimLost:
         return Ingested(Ended.LOST)
+
+
+def _read_and_finish(claim: _Claim, given: Embedder | None) -> Ingested:
+    """Read with the organisation's embedder; once more when that was changed meanwhile."""
+    try:
+        return _finish(
+            claim, _read(claim, given or embedder_for(claim.organization_id, arena=True))
+        )
+    except SpaceChanged:
+        if given is not None:
+            raise
+        logger.info("the embedding model changed while document %s was read", claim.document_id)
+    return _finish(claim, _read(claim, embedder_for(claim.organization_id, arena=True)))
 
 
 def _claim(document_id: UUID) -> _Claim | None:
@@ -180,14 +194,19 @@ def _title(claim: _Claim, parsed: Parsed) -> str:
 def _embed(
     claim: _Claim, embedder: Embedder, *, title: str, passages: Sequence[Passage]
 ) -> Iterator[Vectors]:
-    """Vectors slice by slice, with a sign of life in between."""
+    """Vectors slice by slice, with a sign of life in between; equal texts share one."""
     last_sign = time.monotonic()
+    space = find_active_space(claim.organization_id)
+    space_key = space.key if space is not None and space.digest == embedder.digest else None
     for at in range(0, len(passages), _SLICE):
         if time.monotonic() - last_sign > _SIGN_OF_LIFE:
             _give_sign(claim, f"{at:,} of {len(passages):,} passages")
             last_sign = time.monotonic()
         texts = [embedding_text(title, passage) for passage in passages[at : at + _SLICE]]
-        yield embedder.embed_documents(texts)
+        vectors, _ = embed_new(
+            embedder, texts, organization_id=claim.organization_id, space_key=space_key
+        )
+        yield vectors
 
 
 def _give_sign(claim: _Claim, progress: str) -> None:

@@ -165,7 +165,7 @@ class Migration(migrations.Migration):
                         verbose_name="state",
                     ),
                 ),
-                ("message", models.CharField(blank=True, max_length=300, verbose_name="why")),
+                ("message", models.CharField(blank=True, max_length=300, verbose_name="note")),
                 ("search_settings", kaizen.kernel.models.ExactJSONField(default=dict)),
                 ("settings_digest", models.CharField(max_length=64, verbose_name="settings")),
                 ("planned", models.PositiveIntegerField(default=0, verbose_name="searches")),

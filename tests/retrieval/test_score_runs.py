@@ -19,7 +19,7 @@ from kaizen.kernel.clock import now
 from kaizen.kernel.errors import Conflict, Invalid, Unavailable
 from retrieval import score_work
 from retrieval.documents import delete_document
-from retrieval.ingest.embed import local_embedder
+from retrieval.embedders.local import local_embedder
 from retrieval.models import Question, QuestionSet, ScoreRun
 from retrieval.questions import (
     Wanted,

@@ -13,7 +13,8 @@ from accounts.permissions import Verb
 from audit.models import AuditEvent, AuditPersonal
 from kaizen.kernel.errors import Invalid, Unavailable
 from retrieval.documents import delete_document, set_acl_state
-from retrieval.ingest.embed import LocalEmbedder, Vectors
+from retrieval.embedders.contract import Vectors
+from retrieval.embedders.local import LocalEmbedder
 from retrieval.models import Source
 from retrieval.query import Filters
 from retrieval.search import Mode, query_digest, search
@@ -151,7 +152,7 @@ def test_INV3_one_select_touches_the_index_and_holds_the_relation(library: Libra
     ) as queries:
         search(authority, query="holiday")
     statements = [query["sql"] for query in queries.captured_queries]
-    touching = [sql for sql in statements if "retrieval_" in sql]
+    touching = [sql for sql in statements if "_vector" in sql or "_lexical" in sql]
     assert len(touching) == 1
     assert touching[0].lstrip().startswith("WITH")
     for function in (
@@ -161,8 +162,8 @@ def test_INV3_one_select_touches_the_index_and_holds_the_relation(library: Libra
         "retrieval_granted_documents(",
     ):
         assert function in touching[0]
-    # The search, and three inserts of its audit event.
-    assert len(statements) == 4
+    # Which embedder, the search, and three inserts of its audit event.
+    assert len(statements) == 5
 
 
 def test_INV3_the_relation_stands_inside_every_branch_function(library: Library) -> None:

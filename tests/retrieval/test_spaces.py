@@ -18,12 +18,14 @@ from kaizen.kernel.errors import Conflict, Denied, Invalid, Missing
 from retrieval.active_space import SpaceChanged, find_active_space, hold_active_space
 from retrieval.documents import delete_document, set_acl_state, upload
 from retrieval.embedders.choice import embedder_for
+from retrieval.embedders.jobs import build as build_job
+from retrieval.embedders.jobs import empty as empty_job
+from retrieval.embedders.jobs import find_unfinished
 from retrieval.embedders.local import local_embedder
 from retrieval.ingest.store import Ended, ingest_document
 from retrieval.models import Chunk, Document, EmbeddingModel, EmbeddingSpace
 from retrieval.search import Mode, search
 from retrieval.space_build import GRACE, Built, build_space, empty_space
-from retrieval.space_jobs import find_unfinished
 from retrieval.spaces import (
     Estimate,
     cancel_change,
@@ -297,6 +299,7 @@ def test_a_busy_provider_is_asked_again_later_and_says_why(
     server.failures.append(Failure(status=429, headers={"retry-after": "900"}))
     assert build(space) is Built.WAITING
     state_of(space)
+    assert space.retry_at is not None
     assert (space.failures, space.last_error) == (1, "The provider is busy (status 429).")
     assert timedelta(minutes=14) < space.retry_at - now() < timedelta(minutes=16)
     assert build(space) is Built.NOTHING
@@ -555,3 +558,22 @@ def _before(act: Any) -> Any:
         return list_texts(**more)
 
     return wrapped
+
+
+@pytest.mark.django_db
+def test_the_jobs_go_by_the_spaces_row(library: Library, server: VectorServer) -> None:
+    fill(library, 2)
+    old = find_active_space(library.organization.pk)
+    assert old is not None
+    space = begin(library, server)
+    assert find_unfinished() == [(space.pk, "retrieval.build_space")]
+    assert find_unfinished() == []
+    build_job(space_id=str(space.pk))
+    assert state_of(space) == ACTIVE
+    assert find_unfinished() == []
+    EmbeddingSpace.objects.filter(pk=old.pk).update(retired_at=now() - GRACE)
+    assert find_unfinished() == [(old.pk, "retrieval.empty_space")]
+    empty_job(space_id=str(old.pk))
+    assert (find_unfinished(), count_vectors(old), count_vectors(space)) == ([], 0, 2)
+    build_job(space_id=str(space.pk))
+    assert sum(server.texts.values()) == 2

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from django.db import connections
+from django.db.models import F
 from django.test import Client
 
 from accounts.permissions import Verb
@@ -23,6 +24,7 @@ from tests.retrieval.conftest import Library, make_library
 
 DOCUMENTS = 20
 SEARCHERS = 3
+ADDED = 3
 
 
 @pytest.fixture
@@ -83,6 +85,13 @@ class Searchers:
         for thread in self._threads:
             thread.join()
 
+    def wait_for(self, more: int) -> None:
+        """Until so many more answers came."""
+        wanted = len(self.answers) + more
+        while len(self.answers) < wanted:
+            assert not self.failures
+            threading.Event().wait(0.05)
+
     def _search(self, at: int) -> None:
         client = Client()
         client.force_login(self.library.member.user)
@@ -120,28 +129,25 @@ def test_K29_members_always_get_the_right_answer_while_the_model_changes(
     with Searchers(library) as searchers:
         second = change_to(library, add_model(library, new, "embed-768"))
         # Documents are added and replaced meanwhile.
+        slices = 0
         while build_space(second.pk, seconds=0.0) is Built.MORE:
-            added = second.attempt
-            second.refresh_from_db()
-            if second.attempt < 4 and second.attempt != added:
-                library.add(f"# More {added}\n\nA page added meanwhile.", f"more{added}.md")
+            slices += 1
+            if slices <= ADDED:
+                library.add(f"# More {slices}\n\nAdded meanwhile.", f"more{slices}.md")
         second.refresh_from_db()
         seen_at_the_switch = len(searchers.answers)
-        EmbeddingSpace.objects.filter(pk=first.pk).update(
-            retired_at=EmbeddingSpace.objects.get(pk=first.pk).retired_at - GRACE
-        )
+        # Every search that had begun before the switch has ended.
+        searchers.wait_for(2 * SEARCHERS)
+        EmbeddingSpace.objects.filter(pk=first.pk).update(retired_at=F("retired_at") - GRACE)
         while empty_space(first.pk):
             pass
-        while len(searchers.answers) < seen_at_the_switch + 30:
-            assert not searchers.failures
-            threading.Event().wait(0.05)
+        searchers.wait_for(30)
 
     assert second.state == EmbeddingSpace.State.ACTIVE
     assert searchers.failures == []
     assert seen_at_the_switch > 20
     assert Counter(searchers.answers) == {(200, "hybrid", "", "right"): len(searchers.answers)}
-    indexed = DOCUMENTS + library.source.documents.filter(title__startswith="More").count()
-    assert (count_vectors(first), count_vectors(second)) == (0, indexed)
+    assert (count_vectors(first), count_vectors(second)) == (0, DOCUMENTS + ADDED)
     queries = {text for text in new.texts if text.startswith("keeper of")}
     assert queries
     assert {len(asked.json.get("input", [])) for asked in new.requests} <= {1, 2, 3, 4, 16}
@@ -164,7 +170,5 @@ def test_K29_a_model_of_another_size_is_refused_with_the_reason_and_nothing_chan
     assert EmbeddingSpace.objects.get().model == "all-MiniLM-L6-v2-int8"
     assert new.requests == []
     with Searchers(library) as searchers:
-        while len(searchers.answers) < 10:
-            assert not searchers.failures
-            threading.Event().wait(0.05)
+        searchers.wait_for(10)
     assert {answer[:3] for answer in searchers.answers} == {(200, "hybrid", "")}

@@ -11,7 +11,8 @@ from django.db import connections
 
 from kaizen.kernel.clock import now
 from retrieval.documents import delete_document, retry_document, upload
-from retrieval.ingest.embed import LocalEmbedder, Vectors, local_embedder
+from retrieval.embedders.contract import Vectors
+from retrieval.embedders.local import LocalEmbedder, local_embedder
 from retrieval.ingest.store import Ended, ingest_document
 from retrieval.jobs import find_lost, find_unpurged, sweep
 from retrieval.models import Chunk, Document, EmbeddingSpace

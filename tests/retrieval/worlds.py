@@ -23,9 +23,10 @@ from accounts.models import (
     TeamMembership,
 )
 from kaizen.kernel.clock import now
+from retrieval.embedders.contract import Vectors
+from retrieval.embedders.local import local_embedder
 from retrieval.ingest.chunk import Passage
 from retrieval.ingest.contract import Parsed
-from retrieval.ingest.embed import Vectors, local_embedder
 from retrieval.ingest.index import Ready, replace_passages
 from retrieval.models import (
     Blob,

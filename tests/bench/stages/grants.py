@@ -112,9 +112,8 @@ def _changes(
     times = {"grant": Times(), "revoke": Times(), "row": Times()}
     stale = unseen = rows = 0
     dice = np.random.default_rng(9)
-    every = list(model.objects.filter(organization_id=organization.id).order_by("key")[:2_000])
-    if model is Project:
-        every = [project for project in every if project.sources.exists()]
+    every = list(model.objects.filter(organization_id=organization.id).order_by("key")[:300])
+    every = [thing for thing in every if np.isin(_documents_of(thing), stored.documents).any()]
     for _ in range(_ROUNDS):
         thing = every[int(dice.integers(0, len(every)))]
         keys = _documents_of(thing)

@@ -11,9 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kaizen.kernel.text import is_blank
+from retrieval.embedders.local import local_embedder
 from retrieval.ingest.chunk import Passage, chunk, context_line, embedding_text
 from retrieval.ingest.contract import Block, Parsed
-from retrieval.ingest.embed import local_embedder
 from retrieval.ingest.parse import parse
 
 
