@@ -35,7 +35,7 @@ class JsonParser(BaseParser):
         stream: IO[Any],
         media_type: str | None = None,
         parser_context: Mapping[str, Any] | None = None,
-    ) -> list[Any]:
+    ) -> Any:
         """The items. Raises ParseError, TooLarge."""
         try:
             body = json.loads(_read(stream))
@@ -57,7 +57,7 @@ class JsonLinesParser(BaseParser):
         stream: IO[Any],
         media_type: str | None = None,
         parser_context: Mapping[str, Any] | None = None,
-    ) -> list[Any]:
+    ) -> Any:
         """The items. Raises TooLarge."""
         return [_line(line) for line in _read(stream).split(b"\n") if line.strip()]
 

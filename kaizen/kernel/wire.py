@@ -1,6 +1,7 @@
 """The wire under `egress`: a deadline over a whole exchange, and reading no more than allowed.
 
-Knows nothing of which addresses are allowed; used by `kaizen.kernel.egress` and the connectors' own connections.
+Knows nothing of which addresses are allowed; `kaizen.kernel.egress` and the
+connectors' own connections use it.
 """
 
 from __future__ import annotations

@@ -42,30 +42,37 @@ def empty(*, space_id: str) -> None:
 @shared_task(name="retrieval.tend_spaces")
 def tend() -> None:
     """Go on with every space that is being built or emptied."""
-    for space_id, job in find_unfinished():
-        enqueue(job, space_id=space_id)
+    for space_id in find_unbuilt():
+        enqueue(BUILD_JOB, space_id=space_id)
+    for space_id in find_unemptied():
+        enqueue(EMPTY_JOB, space_id=space_id)
+
+
+def find_unbuilt() -> list[UUID]:
+    """Spaces to go on building that no message is under way for."""
+    return _take(is_due())
+
+
+def find_unemptied() -> list[UUID]:
+    """Retired spaces with vectors that no message is under way for."""
+    return _take(
+        Q(
+            state=EmbeddingSpace.State.RETIRED,
+            emptied_at=None,
+            retired_at__lte=ClockTimestamp() - GRACE,
+        )
+    )
 
 
 @transaction.atomic
-def find_unfinished() -> list[tuple[UUID, str]]:
-    """Spaces that are due, with the job for each, that no message is under way for; at most 100.
-
-    Locks them, skipping those that are locked.
-    """
+def _take(wanted: Q) -> list[UUID]:
+    """At most 100 of them. Locks them, skipping those that are locked."""
     unsent = Q(sent_at=None) | Q(sent_at__lt=ClockTimestamp() - SENT_TOO_LONG)
-    old = Q(
-        state=EmbeddingSpace.State.RETIRED,
-        emptied_at=None,
-        retired_at__lte=ClockTimestamp() - GRACE,
-    )
     rows = (
         EmbeddingSpace.objects.select_for_update(skip_locked=True, no_key=True, of=("self",))
-        .filter(unsent, is_due() | old)
+        .filter(unsent, wanted)
         .order_by("key")[:_AT_ONCE]
     )
-    building = EmbeddingSpace.State.BUILDING
-    found = [(row.pk, BUILD_JOB if row.state == building else EMPTY_JOB) for row in rows]
-    EmbeddingSpace.objects.filter(pk__in=[space_id for space_id, _ in found]).update(
-        sent_at=ClockTimestamp()
-    )
+    found = [row.pk for row in rows]
+    EmbeddingSpace.objects.filter(pk__in=found).update(sent_at=ClockTimestamp())
     return found

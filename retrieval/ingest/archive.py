@@ -171,7 +171,7 @@ def _unpack_tar(file: FileToParse) -> Iterator[Entry | Refused]:
 
 
 def _tar_members(file: FileToParse) -> Iterator[tuple[tarfile.TarInfo, IO[bytes] | None]]:
-    raw: IO[bytes] = io.BytesIO(file.data)
+    raw: IO[bytes] | gzip.GzipFile = io.BytesIO(file.data)
     if file.kind == "gzip":
         raw = gzip.GzipFile(fileobj=raw)
     counted = _Counted(raw, len(file.data), file.limits)
@@ -180,7 +180,7 @@ def _tar_members(file: FileToParse) -> Iterator[tuple[tarfile.TarInfo, IO[bytes]
             is_plain = member.isreg() and member.sparse is None
             yield member, archive.extractfile(member) if is_plain else None
             # A stream never goes back, so what is remembered of it is only weight.
-            archive.members = []
+            archive.members = []  # type: ignore[attr-defined]
 
 
 def _tar_data(member: tarfile.TarInfo, stream: IO[bytes] | None, limits: ParseLimits) -> bytes:
@@ -196,7 +196,7 @@ def _tar_data(member: tarfile.TarInfo, stream: IO[bytes] | None, limits: ParseLi
 class _Counted(io.RawIOBase):
     """Reads on, as long as what was read stays within the limits of a file unpacked."""
 
-    def __init__(self, stream: IO[bytes], packed: int, limits: ParseLimits) -> None:
+    def __init__(self, stream: IO[bytes] | gzip.GzipFile, packed: int, limits: ParseLimits) -> None:
         self._stream = stream
         self._packed = packed
         self._limits = limits

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Iterator
+from collections.abc import Generator
 from dataclasses import replace
 from email.message import Message
 from pathlib import PurePosixPath
@@ -89,7 +89,7 @@ def unpack(
     name: str,
     limits: ParseLimits = _DEFAULT_LIMITS,
     pool: ParserPool | None = None,
-) -> Iterator[Entry | Refused]:
+) -> Generator[Entry | Refused, None, None]:
     """The files in an archive, one after another. Raises ParseFailure, also on the way."""
     file = _file(data, name=name, media_type=None, limits=limits)
     yield from (pool or parser_pool()).unpack(file)

@@ -74,10 +74,10 @@ _WHO = (
     "p_organization uuid, p_organization_key bigint, p_user bigint, p_source_permissions integer[], "
     "p_project_permissions integer[], p_document_permissions integer[], p_only bigint[], p_filter jsonb"
 )
-_ASK_SOURCES = (
-    "retrieval_visible_sources(p_organization, p_user, p_source_permissions, p_project_permissions, p_only)"
+_ASK_SOURCES = "retrieval_visible_sources(p_organization, p_user, p_source_permissions, p_project_permissions, p_only)"
+_ASK_DOCUMENTS = (
+    "retrieval_granted_documents(p_organization, p_user, p_document_permissions, p_only)"
 )
-_ASK_DOCUMENTS = "retrieval_granted_documents(p_organization, p_user, p_document_permissions, p_only)"
 _ASK_MATCHING = (
     "retrieval_matching_documents(p_organization, p_organization_key, p_user, p_source_permissions, "
     "p_project_permissions, p_document_permissions, p_only, p_filter)"
@@ -216,12 +216,15 @@ class Migration(migrations.Migration):
         migrations.RunSQL(MATCHING, f"DROP FUNCTION retrieval_matching_documents({_WHO_TYPES})"),
         migrations.RunSQL(FITS, "DROP FUNCTION retrieval_fits(bigint, bigint, tsquery)"),
         migrations.RunSQL(
-            EXACT, f"DROP FUNCTION retrieval_vector_exact({_WHO_TYPES}, tsquery, bigint, halfvec, integer)"
+            EXACT,
+            f"DROP FUNCTION retrieval_vector_exact({_WHO_TYPES}, tsquery, bigint, halfvec, integer)",
         ),
         migrations.RunSQL(
-            NEAREST, f"DROP FUNCTION retrieval_vector_nearest({_WHO_TYPES}, tsquery, bigint, halfvec, integer)"
+            NEAREST,
+            f"DROP FUNCTION retrieval_vector_nearest({_WHO_TYPES}, tsquery, bigint, halfvec, integer)",
         ),
         migrations.RunSQL(
-            ROUTER, f"DROP FUNCTION retrieval_vector_search({_WHO_TYPES}, tsquery, bigint, halfvec, integer, bigint)"
+            ROUTER,
+            f"DROP FUNCTION retrieval_vector_search({_WHO_TYPES}, tsquery, bigint, halfvec, integer, bigint)",
         ),
     ]

@@ -344,8 +344,11 @@ class Migration(migrations.Migration):
             "DROP FUNCTION retrieval_query_terms(bigint, text[])",
         ),
         migrations.RunSQL(
-            SEARCH, f"DROP FUNCTION retrieval_lexical_search({_WHO_TYPES}, text[], text[], tsquery, integer)"
+            SEARCH,
+            f"DROP FUNCTION retrieval_lexical_search({_WHO_TYPES}, text[], text[], tsquery, integer)",
         ),
-        migrations.RunSQL(SIMILAR, f"DROP FUNCTION retrieval_similar_terms({_WHO_TYPES}, text, integer)"),
+        migrations.RunSQL(
+            SIMILAR, f"DROP FUNCTION retrieval_similar_terms({_WHO_TYPES}, text, integer)"
+        ),
         migrations.RunSQL(FOLD, "DROP FUNCTION retrieval_fold(bigint, bigint, bigint[])"),
     ]

@@ -136,12 +136,9 @@ def _copy_chunks(connection: psycopg.Connection, task: SourceTask, made: Passage
 
 
 def _copy_vectors(connection: psycopg.Connection, task: SourceTask, vectors: Floats) -> None:
-    """In PostgreSQL's binary format, made as one array."""
-    row = np.zeros(len(vectors), dtype=VECTOR_ROW)
-    row["n"] = 7
     at = np.arange(len(vectors))
-    for name, values in zip(
-        VECTOR_KEYS,
+    copy_vectors(
+        connection,
         (
             task.organization_key,
             task.space_key,
@@ -149,13 +146,24 @@ def _copy_vectors(connection: psycopg.Connection, task: SourceTask, vectors: Flo
             task.first_document + at // PER_DOCUMENT,
             task.first_chunk + at,
         ),
-        strict=True,
-    ):
+        inherits=~np.repeat(np.array(task.is_restricted(), dtype=bool), PER_DOCUMENT),
+        vectors=vectors,
+    )
+
+
+def copy_vectors(
+    connection: psycopg.Connection, keys: Sequence[Any], *, inherits: Any, vectors: Floats
+) -> None:
+    """COPY rows of retrieval_vector, made as one array; `keys` by VECTOR_KEYS, each a number for
+    all or one a row.
+    """
+    row = np.zeros(len(vectors), dtype=VECTOR_ROW)
+    row["n"] = len(VECTOR_KEYS) + 2
+    for name, values in zip(VECTOR_KEYS, keys, strict=True):
         row[name]["l"] = 8
         row[name]["v"] = values
     row["inherits"]["l"] = 1
-    restricted = np.array(task.is_restricted(), dtype=np.uint8)
-    row["inherits"]["v"] = 1 - np.repeat(restricted, PER_DOCUMENT)
+    row["inherits"]["v"] = inherits
     row["embedding"]["l"] = 4 + 2 * DIMENSION
     row["embedding"]["d"] = DIMENSION
     row["embedding"]["v"] = vectors

@@ -19,7 +19,7 @@ from retrieval.spaces import count_vectors
 from tests import servers
 from tests.providers.vectors import VectorServer, serve_vectors
 from tests.retrieval.conftest import make_library
-from tests.retrieval.test_spaces import begin, fill, found
+from tests.retrieval.embedding_changes import begin, fill, found
 
 pytestmark = pytest.mark.faults
 SLICE = 2

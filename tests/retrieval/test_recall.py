@@ -23,6 +23,7 @@ from pytest_django.plugin import DjangoDbBlocker
 from accounts.authority import Authority
 from accounts.models import Organization
 from accounts.permissions import Verb, permission_id
+from kaizen.embedded.environment import OWNER_ROLE, SUPERUSER_ROLE
 from retrieval.acl import caller
 from retrieval.models import (
     Blob,
@@ -36,6 +37,7 @@ from retrieval.models import (
 from retrieval.partitions import split_grown
 from retrieval.vectors import vector_literal
 from tests import factories, servers
+from tests.bench import load
 from tests.conftest import connected_to
 
 SEED = int(os.environ.get("KAIZEN_SEED", "471"))
@@ -121,91 +123,65 @@ class Shelf:
 def make_shelf(vectors: Vectors) -> Shelf:
     """Fill a source of a new organisation with these vectors, in its own partition with a graph."""
     organization = factories.make_organization()
-    source = factories.make_source(organization)
-    for row in (organization, source):
-        row.refresh_from_db()
+    source = factories.make_source(organization, passage_count=len(vectors))
     space = EmbeddingSpace.objects.create(
         organization=organization, model="given", digest="given", dimension=DIMENSION
     )
-    space.refresh_from_db()
+    for row in (organization, source, space):
+        row.refresh_from_db()
+    name = connection.settings_dict["NAME"]
+    superuser = servers.database_url(name, role=SUPERUSER_ROLE)
+    with psycopg.connect(superuser) as connected:
+        first = _copy_rows(connected, organization, source, len(vectors))
+        documents, chunks = (first + at * len(vectors) + np.arange(len(vectors)) for at in (0, 1))
+        keys = (organization.key, space.key, source.key, documents, chunks)
+        load.copy_vectors(connected, keys, inherits=True, vectors=vectors)
+    with psycopg.connect(servers.database_url(name, role=OWNER_ROLE), autocommit=True) as owner:
+        split_grown(owner, at=1)
+    stored = vectors.astype(np.float16).astype(np.float32)
+    return Shelf(source, space.key, documents.tolist(), chunks, stored)
+
+
+def _copy_rows(
+    connected: psycopg.Connection, organization: Organization, source: Source, count: int
+) -> int:
+    """A document, a version and a passage each; returns the first key, of a document. The passages'
+    keys follow the documents'.
+    """
+    row = connected.execute("SELECT nextval('kaizen_key_seq')").fetchone()
+    first = row[0] if row else 0
+    connected.execute("SELECT setval('kaizen_key_seq', %s)", [first + 2 * count])
+    connected.execute("SET session_replication_role = replica")
     blob = Blob.objects.create(
         organization=organization, digest=uuid4().hex * 2, size=1, storage_name="none"
     )
-    common = {"organization": organization}
-    documents = Document.objects.bulk_create(
+    common = {"organization_id": organization.pk}
+    ids = {kind: [uuid4() for _ in range(count)] for kind in (Document, DocumentVersion, Chunk)}
+    load.copy_models(
+        connected,
+        Document,
+        common | {"source_id": source.pk, "state": "indexed", "passage_count": 1, "title": "d"},
+        ("id", "key", "external_id", "current_version_id"),
+        ((ids[Document][at], first + at, at, ids[DocumentVersion][at]) for at in range(count)),
+    )
+    load.copy_models(
+        connected,
+        DocumentVersion,
+        common | {"number": 1, "blob_id": blob.pk, "file_name": "d.md"},
+        ("id", "document_id"),
+        zip(ids[DocumentVersion], ids[Document], strict=True),
+    )
+    load.copy_models(
+        connected,
+        Chunk,
+        common | {"ordinal": 0, "text": "t", "kind": "paragraph", "token_count": 1},
+        ("id", "key", "version_id", "document_id"),
         (
-            Document(
-                **common,
-                source=source,
-                title="d",
-                file_name="d.md",
-                external_id=str(n),
-                state="indexed",
-                passage_count=1,
-            )
-            for n in range(len(vectors))
+            (ids[Chunk][at], first + count + at, ids[DocumentVersion][at], ids[Document][at])
+            for at in range(count)
         ),
-        batch_size=2_000,
     )
-    versions = DocumentVersion.objects.bulk_create(
-        (
-            DocumentVersion(**common, document=document, number=1, blob=blob, file_name="d.md")
-            for document in documents
-        ),
-        batch_size=2_000,
-    )
-    Chunk.objects.bulk_create(
-        (
-            Chunk(
-                **common,
-                version=version,
-                document=version.document,
-                ordinal=0,
-                text="t",
-                kind="paragraph",
-                token_count=1,
-            )
-            for version in versions
-        ),
-        batch_size=2_000,
-    )
-    keys = Chunk.objects.filter(organization=organization).order_by("document__external_id")
-    rows = sorted(
-        (int(number), document, chunk)
-        for number, document, chunk in keys.values_list(
-            "document__external_id", "document__key", "key"
-        )
-    )
-    _write_vectors(organization, source, space.key, rows, vectors)
-    Source.objects.filter(pk=source.pk).update(passage_count=len(vectors))
-    name = connection.settings_dict["NAME"]
-    with psycopg.connect(servers.database_url(name, role="kaizen_owner"), autocommit=True) as owner:
-        split_grown(owner, at=1)
-    return Shelf(
-        source=source,
-        space=space.key,
-        documents=[document for _, document, _ in rows],
-        chunks=np.array([chunk for *_, chunk in rows]),
-        stored=vectors.astype(np.float16).astype(np.float32),
-    )
-
-
-def _write_vectors(
-    organization: Organization,
-    source: Source,
-    space: int,
-    rows: list[tuple[int, int, int]],
-    vectors: Vectors,
-) -> None:
-    statement = (
-        "COPY retrieval_vector (organization_key, space_key, source_key, document_key, chunk_key, "
-        "inherits, embedding) FROM STDIN"
-    )
-    connection.ensure_connection()
-    with connection.connection.cursor().copy(statement) as copy:
-        for number, document, chunk in rows:
-            same = f"{organization.key}\t{space}\t{source.key}\t{document}\t{chunk}\tt"
-            copy.write(f"{same}\t{vectors[number].tolist()}\n")
+    return first
 
 
 def clustered(dice: np.random.Generator, count: int) -> tuple[Vectors, Vectors]:
@@ -296,7 +272,7 @@ def test_a_cached_plan_and_stale_statistics_change_nothing(
     made, _ = shelf
     name = connection.settings_dict["NAME"]
     grants = "retrieval_documentusergrant"
-    with psycopg.connect(servers.database_url(name, role="kaizen_owner"), autocommit=True) as owner:
+    with psycopg.connect(servers.database_url(name, role=OWNER_ROLE), autocommit=True) as owner:
         # From here on the planner believes that nobody was granted anything.
         owner.execute(f"ALTER TABLE {grants} SET (autovacuum_enabled = false)".encode())
         owner.execute(f"ANALYZE {grants}".encode())

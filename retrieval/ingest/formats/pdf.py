@@ -7,6 +7,7 @@ from __future__ import annotations
 import io
 import itertools
 import re
+from collections.abc import Mapping
 
 from pypdf import PageObject, PdfReader
 from pypdf.errors import DependencyError, PyPdfError
@@ -86,7 +87,7 @@ def _read(file: FileToParse) -> Draft:
         *(recogniser.warnings() if recogniser else ()),
         *_blank_warnings(blank_pages, count),
     ]
-    said = reader.metadata or {}
+    said: Mapping[str, object] = reader.metadata or {}
 
     def info(key: str) -> str:
         return str(said.get(key) or "").strip()
