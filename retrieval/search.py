@@ -29,12 +29,14 @@ from retrieval.embedders.contract import Embedder
 from retrieval.marks import find_marks
 from retrieval.media import kind_of
 from retrieval.query import Filters, Query, parse_query
+from retrieval.rerank import RERANKED, Reranker, find_reranker, order_anew, rerank_hits
 from retrieval.statement import (
     DEPTH,
     EXACT_UP_TO,
     FACET_DEPTH,
     HIT_COLUMNS,
     MOST_FACETS,
+    PER_DOCUMENT,
     SIMILAR,
     STATEMENT,
 )
@@ -201,10 +203,11 @@ def search_unrecorded(
         except Unavailable as error:
             logger.warning("search by meaning is off: %s", error.message)
             degraded = NO_MEANING
+    reranker = None if recency else find_reranker(authority.organization_id)
     parameters = _parameters(authority, parts, filters, mode=mode, vector=vector, facets=facets) | {
         "space_digest": embedder.digest,
         "recency": recency,
-        "limit": limit,
+        "limit": limit if reranker is None else max(limit, RERANKED),
     }
     rows = _run(STATEMENT, parameters)
     similar: dict[str, list[str]] = {}
@@ -217,9 +220,29 @@ def search_unrecorded(
             )
             rows = _run(STATEMENT, parameters)
     result = _result(rows, parts, mode=mode, has_vector=vector is not None, similar=similar)
+    if reranker is not None:
+        hits, unordered = _rerank(reranker, result.hits, parts.meaning)
+        result = replace(result, hits=hits[:limit])
+        degraded = f"{degraded} {unordered}".strip()
     spent = 1000 * (time.perf_counter() - began)
     trace = replace(result.trace, total_ms=round(spent, 2))
     return replace(result, degraded=degraded, trace=trace)
+
+
+def _rerank(reranker: Reranker, hits: tuple[Hit, ...], query: str) -> tuple[tuple[Hit, ...], str]:
+    """The hits in the order of a cross-encoder, and a sentence where it couldn't be asked."""
+    texts = [f"{hit.title}\n{hit.text}" for hit in hits]
+    reranking = rerank_hits(reranker, query=query, texts=texts)
+    if reranking.scores is None:
+        return hits, reranking.degraded
+    order = order_anew(
+        reranking.scores,
+        documents=[hit.document_id for hit in hits],
+        texts=[hit.text for hit in hits],
+        per_document=PER_DOCUMENT,
+    )
+    placed = enumerate((hits[at] for at in order), start=1)
+    return tuple(replace(hit, score=round(1 / place, 4)) for place, hit in placed), ""
 
 
 def query_digest(query: str) -> str:

@@ -27,6 +27,7 @@ from kaizen.embedded.roles import EXTENSIONS
 from kaizen.embedded.running import read_record
 from kaizen.embedded.state import State
 from kaizen.embedded.valkey import find_program, is_answering
+from retrieval.dimension import find_mismatches
 
 OLDEST_SERVER = 160000
 OLDEST_VECTOR = (0, 8)
@@ -159,6 +160,9 @@ def _check_server(connection: psycopg.Connection, kind: str) -> Finding:
             "DATABASE_OWNER_URL, and only to manage.py prepare_database"
         )
         return Finding("PostgreSQL", False, text)
+    mismatches = find_mismatches(connection)
+    if mismatches:
+        return Finding("PostgreSQL", False, " ".join(mismatches))
     text = f"{kind}, version {version // 10000}.{version % 10000}, pgvector {installed['vector']}"
     return Finding("PostgreSQL", True, text)
 

@@ -21,15 +21,18 @@ from django.db import transaction
 from django.db.models import DateTimeField, Func, Q
 
 from kaizen.kernel.errors import Unavailable
+from kaizen.kernel.jobs import enqueue
 from kaizen.kernel.tenancy import organization_scope
 from retrieval.active_space import SpaceChanged, find_active_space
 from retrieval.blobs import open_content
+from retrieval.embedders.calls import BUSY
 from retrieval.embedders.choice import embedder_for
 from retrieval.embedders.contract import Embedder, Vectors
 from retrieval.embedders.reuse import embed_new
 from retrieval.ingest.chunk import Passage, chunk, embedding_text
+from retrieval.ingest.contract import EXPAND_JOB
 from retrieval.ingest.index import Ready, replace_passages
-from retrieval.ingest.parse import Parsed, ParseFailure, parse
+from retrieval.ingest.parse import ArchiveFound, Parsed, ParseFailure, parse
 from retrieval.models import Blob, Document, DocumentVersion
 
 logger = logging.getLogger(__name__)
@@ -52,7 +55,9 @@ class Ended(StrEnum):
 
     INDEXED = "indexed"
     FAILED = "failed"
+    UNPACKING = "unpacking"  # an archive, left to the job that unpacks it
     NOTHING = "nothing"  # not waiting, or somebody else is reading it
+    WAITING = "waiting"  # the embedding provider is busy: the sweep tries again
     LOST = "lost"  # deleted, replaced or taken over meanwhile
 
 
@@ -101,6 +106,8 @@ def ingest_document(document_id: UUID, *, embedder: Embedder | None = None) -> I
     try:
         try:
             return _read_and_finish(claim, embedder)
+        except ArchiveFound:
+            return _leave_to_unpack(claim)
         except ParseFailure as failure:
             return _fail(claim, code=failure.code, message=failure.message)
         except FileNotFoundError:
@@ -108,6 +115,8 @@ def ingest_document(document_id: UUID, *, embedder: Embedder | None = None) -> I
             message = "The stored file is missing. Upload it again."
             return _fail(claim, code="bytes_missing", message=message)
         except Unavailable as failure:
+            if failure.code == BUSY:
+                return _put_back(claim, failure.message)
             return _fail(claim, code=failure.code, message=failure.message)
     except _ClaimLost:
         return Ingested(Ended.LOST)
@@ -251,6 +260,7 @@ def _finish(claim: _Claim, ready: Ready) -> Ingested:
         document.passage_count = len(ready.passages)
         document.save(
             update_fields=[
+                *_take_over(document, ready.parsed),
                 "current_version",
                 "title",
                 "language",
@@ -267,6 +277,39 @@ def _finish(claim: _Claim, ready: Ready) -> Ingested:
             warnings=[warning[:300] for warning in ready.parsed.warnings],
         )
     return Ingested(Ended.INDEXED, len(ready.passages))
+
+
+def _take_over(document: Document, parsed: Parsed) -> list[str]:
+    """Set author, date and tags that the file names, where nobody gave any; returns what was."""
+    found = {"author": parsed.author, "dated_at": parsed.dated_at, "tags": list(parsed.tags)}
+    names = [name for name, value in found.items() if value and not getattr(document, name)]
+    for name in names:
+        setattr(document, name, found[name])
+    return names
+
+
+def _leave_to_unpack(claim: _Claim) -> Ingested:
+    """An archive waits for the job that makes its entries documents (`retrieval.archives`).
+
+    The state's code stays: it counts how often a worker fell silent over it.
+    """
+    with organization_scope(claim.organization_id):
+        document = _claimed(claim)
+        Document.objects.filter(pk=document.pk).update(
+            state=Document.State.WAITING, state_at=ClockTimestamp()
+        )
+        enqueue(EXPAND_JOB, document_id=document.pk)
+    return Ingested(Ended.UNPACKING)
+
+
+def _put_back(claim: _Claim, message: str) -> Ingested:
+    """Let the document wait for the next sweep, with the reason."""
+    with organization_scope(claim.organization_id):
+        document = _claimed(claim)
+        Document.objects.filter(pk=document.pk).update(
+            state=Document.State.WAITING, state_message=message[:500], state_at=ClockTimestamp()
+        )
+    return Ingested(Ended.WAITING, message=message)
 
 
 def _fail(claim: _Claim, *, code: str, message: str) -> Ingested:

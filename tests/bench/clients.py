@@ -19,6 +19,8 @@ Statement = tuple[str, dict[str, Any]]
 CLIENTS = 8
 SECONDS = float(os.environ.get("BENCH_SECONDS", "10"))
 _WARM_UP = 2.0
+# Between two acts of who reads or writes beside a change of grants: busy, not saturated.
+_PAUSES = {"read": 0.05, "write": 0.2}
 _jobs: dict[str, list[Statement]] = {}
 
 
@@ -79,6 +81,6 @@ def begin_beside(role: str, given: str, end: Event, counts: Any, number: int) ->
 
     work = pickle.loads(Path(given).read_bytes())[role]
     act = grants_load.reader(work) if role == "read" else grants_load.writer(work)
-    while not end.is_set():
+    while not end.wait(_PAUSES[role]):
         act()
         counts[number] += 1

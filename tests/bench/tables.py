@@ -207,8 +207,9 @@ def grants(size: int, data: Data) -> str:
     return (
         table([*head, "not seen after granting"], rows)
         + "\n\nMilliseconds with the commit; grant and revoke by the product's own service with "
-        f"its checks and audit. Under load: {others['searches']:,} searches and "
-        f"{others['documents']:,} documents written meanwhile by other processes."
+        "its checks and audit. Under load, with pauses that leave the machine busy and not full: "
+        f"{others['searches']:,} searches and {others['documents']:,} documents written meanwhile "
+        "by other processes."
     )
 
 

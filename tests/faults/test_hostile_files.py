@@ -9,6 +9,7 @@ import threading
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -32,9 +33,6 @@ from tests.retrieval.ingest import samples
 SEED = int(os.environ.get("KAIZEN_SEED", "20261"))
 SOAK = os.environ.get("KAIZEN_ROUNDS") == "soak"
 CASES = SHARED / "cases" if SHARED.is_dir() else None
-ALL = hostile_files(SEED, CASES)
-FEW = [file for file in ALL[::6] if not file.slow]
-UPLOADED = ALL if SOAK else FEW[::5]
 MOST_SECONDS = 33.0  # what a file is allowed, and some for killing the process
 MOST_GROWTH = 150 * 1024 * 1024
 HEALTHY = {
@@ -46,8 +44,19 @@ HEALTHY = {
 pytestmark = pytest.mark.soak
 
 
+@cache
+def everything() -> list[Hostile]:
+    """All files: made once, when the first test asks."""
+    return hostile_files(SEED, CASES)
+
+
+def chosen(*, every: int) -> list[Hostile]:
+    """All files in a soak, else one of so many and none that takes long."""
+    return everything() if SOAK else [file for file in everything()[::every] if not file.slow]
+
+
 def test_there_are_at_least_150_files_besides_the_shared_ones() -> None:
-    labels = [file.label for file in hostile_files(SEED)]
+    labels = [file.label for file in everything() if not file.label.startswith("shared ")]
     assert len(set(labels)) == len(labels) >= 150
 
 
@@ -55,7 +64,7 @@ def test_each_file_ends_and_the_good_ones_between_are_read() -> None:
     pool = ParserPool()
     faults: list[str] = []
     codes: set[str] = set()
-    for number, file in enumerate(ALL if SOAK else FEW):
+    for number, file in enumerate(chosen(every=6)):
         with _watched(pool) as grown:
             started = time.monotonic()
             codes.add(_read(file, pool))
@@ -184,7 +193,7 @@ def test_uploaded_files_end_indexed_or_failed_with_a_reason(library: Library) ->
         _finish(document)
         return document
 
-    for number, file in enumerate(UPLOADED):
+    for number, file in enumerate(chosen(every=30)):
         document = put(file.name, file.data, f"bad {number}")
         if document.state == Document.State.FAILED:
             assert document.state_code, file.label

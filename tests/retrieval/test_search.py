@@ -162,8 +162,8 @@ def test_INV3_one_select_touches_the_index_and_holds_the_relation(library: Libra
         "retrieval_granted_documents(",
     ):
         assert function in touching[0]
-    # Which embedder, the search, and three inserts of its audit event.
-    assert len(statements) == 5
+    # Which embedder and which reranker, the search, and three inserts of its audit event.
+    assert len(statements) == 6
 
 
 def test_INV3_the_relation_stands_inside_every_branch_function(library: Library) -> None:

@@ -15,6 +15,7 @@ from django.db.migrations.executor import MigrationExecutor
 from django.db.utils import OperationalError
 
 from kaizen.kernel.privileges import find_owned_table, grant_app_role
+from retrieval.dimension import find_mismatches
 from retrieval.partitions import split_grown
 
 EXTENSIONS = ("vector", "pg_trgm", "unaccent", "btree_gin")
@@ -65,6 +66,9 @@ class Command(BaseCommand):
         pending = executor.migration_plan(executor.loader.graph.leaf_nodes())
         if pending:
             raise CommandError(f"{len(pending)} migrations are pending. Run: {RUN_AS_OWNER}")
+        mismatches = find_mismatches(connection)
+        if mismatches:
+            raise CommandError(" ".join(mismatches))
         owned = find_owned_table(connection)
         if owned is not None:
             raise CommandError(

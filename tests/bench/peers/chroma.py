@@ -11,7 +11,7 @@ from typing import Any
 import chromadb
 import numpy as np
 from chromadb.config import Settings
-from common import read, serve
+from protocol import read, serve
 
 _BATCH = 5_000
 SETTINGS = ["beam 100", "beam 400", "beam 1000"]

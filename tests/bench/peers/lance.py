@@ -11,7 +11,7 @@ from typing import Any
 import lancedb
 import numpy as np
 import pyarrow as pa
-from common import read, serve
+from protocol import read, serve
 
 _BATCH = 20_000
 # Exact over what the filter leaves, or so many cells of the vector index.

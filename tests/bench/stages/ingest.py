@@ -129,8 +129,9 @@ def weigh() -> None:
     """What `measure_memory` runs: some documents of every format, then the peaks."""
     connection.ensure_connection()
     before = _peak("self")
-    organization = factories.make_organization()
-    owner = factories.make_member(organization, role=Role.OWNER)
+    organization = factories.make_organization("weighed")
+    person = factories.make_user("weighed@example.org")
+    owner = factories.make_member(organization, role=Role.OWNER, user=person)
     source = factories.make_source(organization)
     factories.grant(owner, Verb.MANAGE, source)
     authority = factories.authority_of(owner)
