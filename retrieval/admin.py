@@ -14,14 +14,16 @@ from unfold.decorators import action
 
 from accounts.grant_section import GrantSection
 from kaizen.kernel.admin import ArchivableAdmin, OrganizationAdmin, authority_of, site
-from retrieval import access_admin as access_admin  # its page joins the site by being imported
-from retrieval import bench_admin as bench_admin
-from retrieval import connection_admin as connection_admin
-from retrieval import live_admin as live_admin
-from retrieval import space_admin as space_admin
+
+# Pages of the rooms join the site by being imported.
+from retrieval.access import admin as access_admin  # noqa: F401
+from retrieval.connectors import admin as connection_admin  # noqa: F401
 from retrieval.documents import delete_document, retry_document, set_acl_state
+from retrieval.live import admin as live_admin  # noqa: F401
 from retrieval.models import Document, Source
+from retrieval.quality import bench_admin as bench_admin
 from retrieval.sources import archive_source, create_source
+from retrieval.spaces import admin as space_admin  # noqa: F401
 
 
 @admin.register(Source, site=site)

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from django.urls import path
 
-from retrieval import access_api, api, document_api, push_api, web_api
+from retrieval import api, document_api, push_api
+from retrieval.access import api as access_api
+from retrieval.web import api as web_api
 
 urlpatterns = [
     path("search/", api.SearchView.as_view(), name="api-search"),

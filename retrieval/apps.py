@@ -13,9 +13,9 @@ class RetrievalConfig(AppConfig):
     def ready(self) -> None:
         # Models can be imported only now.
         from accounts.sharing import register_rule
-        from retrieval import dimension  # noqa: F401  registers its check
         from retrieval.acl import visible_documents, visible_sources
         from retrieval.models import Document, Source
+        from retrieval.spaces import dimension  # noqa: F401  registers its check
 
         register_rule(Source, visible_sources)
         register_rule(Document, visible_documents)

@@ -12,7 +12,6 @@ from celery import shared_task
 from django.db import transaction
 
 from kaizen.kernel.jobs import enqueue
-from retrieval import scoring_jobs as scoring_jobs  # registers its jobs
 from retrieval.archives import expand_document
 from retrieval.blobs import purge_document
 from retrieval.connectors import jobs as connector_jobs  # noqa: F401  registers its jobs
@@ -23,6 +22,7 @@ from retrieval.ingest.store import STALE_AFTER, ClockTimestamp, ingest_document
 from retrieval.live import jobs as live_jobs  # noqa: F401  registers its jobs
 from retrieval.models import Document, DocumentVersion
 from retrieval.postings import find_long_tails, fold_organization
+from retrieval.quality import jobs as scoring_jobs  # noqa: F401  registers its jobs
 
 WAITING_TOO_LONG = timedelta(seconds=15)
 MOST_LOST_READINGS = 3

@@ -26,10 +26,10 @@ from kaizen.kernel.errors import Unavailable
 from retrieval.acl import caller
 from retrieval.embedders.choice import embedder_for
 from retrieval.embedders.contract import Embedder
+from retrieval.embedders.rerank import RERANKED, Reranker, find_reranker, order_anew, rerank_hits
 from retrieval.marks import find_marks
 from retrieval.media import kind_of
 from retrieval.query import Filters, Query, parse_query
-from retrieval.rerank import RERANKED, Reranker, find_reranker, order_anew, rerank_hits
 from retrieval.statement import (
     DEPTH,
     EXACT_UP_TO,
@@ -189,7 +189,7 @@ def search_unrecorded(
     facets: bool = False,
     embedder: Embedder | None = None,
 ) -> SearchResult:
-    """`search` without its event, for `retrieval.test_bench` alone: who looks there as somebody
+    """`search` without its event, for `retrieval.quality.see_as` alone: who looks there as somebody
     else is written down under their own name.
     """
     began = time.perf_counter()

@@ -47,7 +47,8 @@ asked AS MATERIALIZED (
               AND (%(only)s::bigint[] IS NULL OR s.key = ANY (%(only)s::bigint[]))) END AS keys,
         -- A query that was embedded just before a change of model still finds the old vectors.
         (SELECT e.key FROM retrieval_embeddingspace e WHERE e.organization_id = %(organization)s
-            AND e.state IN ('active', 'retired') AND e.emptied_at IS NULL AND e.digest = %(space_digest)s
+            AND e.state IN ('active', 'retired') AND e.emptied_at IS NULL
+            AND e.digest = %(space_digest)s
             ORDER BY e.state = 'active' DESC, e.key DESC LIMIT 1) AS space,
         ARRAY(SELECT t.term FROM retrieval_query_terms(%(organization_key)s, %(words)s::text[]) t
               UNION SELECT unnest(%(more_terms)s::text[])) AS terms,

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from django.urls import path
 
-from retrieval import live_pages, pages, search_pages, web_pages
+from retrieval import pages, search_pages
+from retrieval.live import pages as live_pages
+from retrieval.web import pages as web_pages
 
 app_name = "retrieval"
 urlpatterns = [

@@ -27,7 +27,7 @@ from kaizen.embedded.roles import EXTENSIONS
 from kaizen.embedded.running import read_record
 from kaizen.embedded.state import State
 from kaizen.embedded.valkey import find_program, is_answering
-from retrieval.dimension import find_mismatches
+from retrieval.spaces.dimension import find_mismatches
 
 OLDEST_SERVER = 160000
 OLDEST_VECTOR = (0, 8)

@@ -24,7 +24,7 @@ from retrieval.connectors.polite import (
     is_contact,
     retry_after,
 )
-from retrieval.web_address import file_name_of, path_of
+from retrieval.web.address import file_name_of, path_of
 
 LARGEST_FEED = 10 * 1024 * 1024
 LARGEST_PAGE = 20 * 1024 * 1024

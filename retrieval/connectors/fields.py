@@ -1,7 +1,7 @@
 """A connector's pydantic `Config` seen as plain fields: which input each needs, which are secret.
 
 Promises: nothing of a secret is in what `dump` returns as open; `load` gives back what was dumped.
-Not for: drawing the inputs (`retrieval.connection_form`).
+Not for: drawing the inputs (`retrieval.connectors.form`).
 """
 
 from __future__ import annotations

@@ -13,7 +13,7 @@ from urllib.parse import urljoin
 from lxml import etree
 
 from kaizen.kernel.egress import Refused
-from retrieval.web_address import normal_url
+from retrieval.web.address import normal_url
 
 _LARGEST = 4 * 1024 * 1024
 _MOST_LINKS = 5_000

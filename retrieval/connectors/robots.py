@@ -11,7 +11,7 @@ import math
 from dataclasses import dataclass, field
 from urllib.parse import quote
 
-from retrieval.web_address import normal_escapes
+from retrieval.web.address import normal_escapes
 
 AGENT = "kaizen"
 LARGEST = 500 * 1024

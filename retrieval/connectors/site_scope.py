@@ -14,7 +14,7 @@ from pydantic import BaseModel, Field, StringConstraints, field_validator
 from kaizen.kernel.egress import Refused, read_url
 from retrieval.connectors.crawl import LONGEST_URL
 from retrieval.connectors.polite import is_contact
-from retrieval.web_address import FILE_ENDINGS, HTML_TYPES, normal_url
+from retrieval.web.address import FILE_ENDINGS, HTML_TYPES, normal_url
 
 _FILES = (*FILE_ENDINGS.values(), ".markdown")
 # What no reader takes, known by its name alone.

@@ -29,7 +29,7 @@ from retrieval.connectors.polite import (
 from retrieval.connectors.site_scope import WebsiteConfig
 from retrieval.connectors.sitemap import LARGEST as LARGEST_SITEMAP
 from retrieval.connectors.sitemap import read_sitemap
-from retrieval.web_address import (
+from retrieval.web.address import (
     HTML_TYPES,
     file_name_of,
     media_type_of,

@@ -2,7 +2,7 @@
 
 Promises: one small query a call, engines kept for the process; a model that can't be used just now
 is an embedder whose calls raise Unavailable, so that search goes on by words alone. Not for:
-changing the model (`retrieval.spaces`).
+changing the model (`retrieval.spaces.changes`).
 """
 
 from __future__ import annotations

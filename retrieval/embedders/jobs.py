@@ -14,9 +14,9 @@ from django.db.models import Q
 from kaizen.kernel.jobs import enqueue
 from retrieval.ingest.store import ClockTimestamp
 from retrieval.models import EmbeddingSpace
-from retrieval.space_build import GRACE, Built, build_space, empty_space
-from retrieval.space_lease import is_due
-from retrieval.spaces import BUILD_JOB
+from retrieval.spaces.build import GRACE, Built, build_space, empty_space
+from retrieval.spaces.changes import BUILD_JOB
+from retrieval.spaces.lease import is_due
 
 EMPTY_JOB = "retrieval.empty_space"
 TURN_SECONDS = 20.0

@@ -15,13 +15,13 @@ from uuid import UUID
 from django.db import connection
 from django.db.models import F
 
-from retrieval.active_space import hold_active_space
 from retrieval.embedders.contract import Embedder, Vectors
 from retrieval.embedders.reuse import embedding_digest
 from retrieval.ingest.chunk import Passage, embedding_text
 from retrieval.ingest.lexical import config_of, lexical_text
 from retrieval.ingest.parse import Parsed
 from retrieval.models import Chunk, Document, Source
+from retrieval.spaces.active import hold_active_space
 from retrieval.vectors import vector_literal
 
 _BATCH = 500

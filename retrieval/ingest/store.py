@@ -23,7 +23,6 @@ from django.db.models import DateTimeField, Func, Q
 from kaizen.kernel.errors import Unavailable
 from kaizen.kernel.jobs import enqueue
 from kaizen.kernel.tenancy import organization_scope
-from retrieval.active_space import SpaceChanged, find_active_space
 from retrieval.blobs import open_content
 from retrieval.embedders.calls import BUSY
 from retrieval.embedders.choice import embedder_for
@@ -34,6 +33,7 @@ from retrieval.ingest.contract import EXPAND_JOB
 from retrieval.ingest.index import Ready, replace_passages
 from retrieval.ingest.parse import ArchiveFound, Parsed, ParseFailure, parse
 from retrieval.models import Blob, Document, DocumentVersion
+from retrieval.spaces.active import SpaceChanged, find_active_space
 
 logger = logging.getLogger(__name__)
 

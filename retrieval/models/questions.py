@@ -138,7 +138,7 @@ class ScoreRun(OrganizationModel):
         _("state"), max_length=16, choices=State.choices, default=State.RUNNING
     )
     message = models.CharField(_("note"), max_length=LONGEST_MESSAGE, blank=True)
-    # What a score depends on besides the documents: see `retrieval.score_runs.search_settings`.
+    # What a score depends on besides the documents: `retrieval.quality.score_runs` says what.
     search_settings = ExactJSONField(default=dict)
     settings_digest = models.CharField(_("settings"), max_length=64)
     planned = models.PositiveIntegerField(_("searches"), default=0)

@@ -114,7 +114,7 @@ class EmbeddingSpace(OrganizationModel, KeyedModel):
     dimension = models.PositiveIntegerField()
     state = models.CharField(max_length=16, choices=State.choices, default=State.ACTIVE)
     created_at = models.DateTimeField(default=now, editable=False)
-    # What was said before it began: see `retrieval.spaces.Estimate`.
+    # What was said before it began: see `retrieval.spaces.changes.Estimate`.
     estimate = ExactJSONField(null=True, editable=False)
     done = models.PositiveIntegerField(default=0, editable=False)
     tokens = models.PositiveBigIntegerField(default=0, editable=False)

@@ -13,9 +13,9 @@ from playwright.sync_api import Browser, Page, expect
 
 from kaizen.kernel.clock import now
 from retrieval.models import QuestionSet, ScoreRow, ScoreRun
-from retrieval.questions import save_question, set_personas
-from retrieval.score_runs import start_run
-from retrieval.score_work import Scored, score_run
+from retrieval.quality.questions import save_question, set_personas
+from retrieval.quality.score_runs import start_run
+from retrieval.quality.score_work import Scored, score_run
 from tests import factories
 from tests.browser.chromium import open_page, sign_in
 from tests.factories import PASSWORD

@@ -14,8 +14,8 @@ from typing import Any
 import pytest
 
 from retrieval.models import EmbeddingSpace
-from retrieval.space_build import Built, build_space
-from retrieval.spaces import count_vectors
+from retrieval.spaces.build import Built, build_space
+from retrieval.spaces.changes import count_vectors
 from tests import servers
 from tests.providers.vectors import VectorServer, serve_vectors
 from tests.retrieval.conftest import make_library
@@ -26,7 +26,7 @@ SLICE = 2
 WORKER = f"""
 import django, sys, uuid
 django.setup()
-from retrieval import space_build
+from retrieval.spaces import build as space_build
 space_build.SLICE = {SLICE}
 space_build.build_space(uuid.UUID(sys.argv[1]), seconds=60)
 """
@@ -43,7 +43,7 @@ def server(settings: Any) -> Iterator[VectorServer]:
 def test_a_killed_worker_loses_one_slice_at_most(
     committed_db: str, server: VectorServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("retrieval.space_build.SLICE", SLICE)
+    monkeypatch.setattr("retrieval.spaces.build.SLICE", SLICE)
     library = make_library()
     fill(library, 10)
     space = begin(library, server)

@@ -11,8 +11,8 @@ from django.db import connections
 
 from retrieval.models import Document, EmbeddingSpace
 from retrieval.search import Mode, search
-from retrieval.space_build import Built, build_space
-from retrieval.spaces import Estimate, start_change
+from retrieval.spaces.build import Built, build_space
+from retrieval.spaces.changes import Estimate, start_change
 from tests.providers.vectors import VectorServer
 from tests.retrieval.conftest import Library
 from tests.retrieval.test_embedders import model_of

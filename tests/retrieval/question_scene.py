@@ -8,9 +8,9 @@ from uuid import UUID
 from accounts.models import Membership
 from accounts.permissions import Verb
 from retrieval.models import Document, Question, QuestionDocument, QuestionSet, ScoreRow, ScoreRun
-from retrieval.questions import save_question, set_personas
-from retrieval.score_runs import start_run
-from retrieval.score_work import Scored, score_run
+from retrieval.quality.questions import save_question, set_personas
+from retrieval.quality.score_runs import start_run
+from retrieval.quality.score_work import Scored, score_run
 from tests import factories
 from tests.retrieval.conftest import Library
 

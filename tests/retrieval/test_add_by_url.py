@@ -22,7 +22,7 @@ from kaizen.kernel.egress import Network, Refused
 from kaizen.kernel.errors import Missing
 from retrieval.ingest.store import Ended, ingest_document
 from retrieval.models import Document
-from retrieval.web_documents import add_by_url
+from retrieval.web.documents import add_by_url
 from tests import factories
 from tests.retrieval.conftest import Library, make_library
 from tests.security.walk_world import make_key

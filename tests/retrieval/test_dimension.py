@@ -9,8 +9,8 @@ from django.core.checks import Error
 from django.db import connection
 
 from kaizen.kernel.errors import Invalid
-from retrieval.dimension import check_dimension, check_vectors, find_mismatches
 from retrieval.models import EmbeddingSpace
+from retrieval.spaces.dimension import check_dimension, check_vectors, find_mismatches
 from tests.retrieval.conftest import Library
 
 pytestmark = pytest.mark.django_db

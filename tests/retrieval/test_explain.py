@@ -18,10 +18,10 @@ from accounts.permissions import IMPLIED_BY, Verb, delete_grant, store_grant
 from audit.models import AuditEvent
 from kaizen.kernel.clock import now
 from kaizen.kernel.errors import Denied, Missing
-from retrieval.access_api import GRANTED
-from retrieval.access_words import answer_sentence, lack_sentence, path_sentences
+from retrieval.access.api import GRANTED
+from retrieval.access.explain import Explanation, Link, Path, explain
+from retrieval.access.words import answer_sentence, lack_sentence, path_sentences
 from retrieval.documents import delete_document
-from retrieval.explain import Explanation, Link, Path, explain
 from retrieval.models import Document, Source
 from tests import factories
 from tests.retrieval.conftest import Library

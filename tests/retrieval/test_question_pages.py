@@ -13,7 +13,7 @@ from django.test import Client
 from accounts.models import Role
 from kaizen.kernel.clock import now
 from retrieval.models import Document, Question, QuestionSet, ScoreRow, ScoreRun
-from retrieval.score_work import score_run
+from retrieval.quality.score_work import score_run
 from tests import factories
 from tests.retrieval.conftest import Library, make_library
 from tests.retrieval.question_scene import Scene, living, make_set

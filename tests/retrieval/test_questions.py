@@ -15,15 +15,15 @@ from audit.models import AuditEvent
 from kaizen.kernel.clock import now
 from kaizen.kernel.errors import Conflict, Denied, Invalid, Missing
 from retrieval.models import Document, Persona, QuestionSet
-from retrieval.question_files import Unreadable, read_file, write_csv, write_json
-from retrieval.questions import (
+from retrieval.quality.question_files import Unreadable, read_file, write_csv, write_json
+from retrieval.quality.questions import (
     Wanted,
     import_questions,
     remove_question,
     save_question,
     set_personas,
 )
-from retrieval.score_runs import start_run
+from retrieval.quality.score_runs import start_run
 from tests import factories
 from tests.retrieval.conftest import Library, make_library
 from tests.retrieval.question_scene import documents, living, make_set

@@ -9,9 +9,15 @@ from typing import Any
 import pytest
 
 from kaizen.kernel.errors import Unavailable
-from retrieval import rerank
+from retrieval.embedders import rerank
+from retrieval.embedders.rerank import (
+    NO_RERANK,
+    RemoteReranker,
+    Reranking,
+    find_reranker,
+    rerank_hits,
+)
 from retrieval.models import RerankModel
-from retrieval.rerank import NO_RERANK, RemoteReranker, Reranking, find_reranker, rerank_hits
 from retrieval.search import search
 from tests import factories
 from tests.providers.vectors import Failure, VectorServer, normalised, serve_vectors
@@ -126,7 +132,7 @@ def test_a_model_that_failed_is_left_alone_for_a_moment(
     assert len(server.requests) == 1
     assert rerank_hits(at(server, name="other"), query=QUERY, texts=TEXTS).degraded == ""
     later = time.monotonic() + rerank.REST_SECONDS
-    monkeypatch.setattr("retrieval.rerank.time.monotonic", lambda: later)
+    monkeypatch.setattr("retrieval.embedders.rerank.time.monotonic", lambda: later)
     assert rerank_hits(at(server), query=QUERY, texts=TEXTS).scores is not None
 
 

@@ -17,20 +17,20 @@ from accounts.permissions import Verb, delete_grant
 from audit.models import AuditEvent
 from kaizen.kernel.clock import now
 from kaizen.kernel.errors import Conflict, Invalid, Unavailable
-from retrieval import score_work
 from retrieval.documents import delete_document
 from retrieval.embedders.local import local_embedder
 from retrieval.models import Question, QuestionSet, ScoreRun
-from retrieval.questions import (
+from retrieval.quality import score_work
+from retrieval.quality.questions import (
     Wanted,
     import_questions,
     remove_question,
     save_question,
     set_personas,
 )
-from retrieval.score_queries import figures_of, list_ended_runs, page_of_run
-from retrieval.score_runs import search_settings, start_run, stop_run
-from retrieval.score_work import Scored, score_run
+from retrieval.quality.score_queries import figures_of, list_ended_runs, page_of_run
+from retrieval.quality.score_runs import search_settings, start_run, stop_run
+from retrieval.quality.score_work import Scored, score_run
 from tests.retrieval.conftest import Library
 from tests.retrieval.question_scene import Scene, make_set
 

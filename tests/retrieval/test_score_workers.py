@@ -12,9 +12,9 @@ from django.db import connections
 from accounts.authority import Authority
 from audit.models import AuditEvent
 from kaizen.kernel.clock import now
-from retrieval import score_work
 from retrieval.models import ScoreRun
-from retrieval.score_work import Scored, find_unfinished, score_run
+from retrieval.quality import score_work
+from retrieval.quality.score_work import Scored, find_unfinished, score_run
 from tests.retrieval.conftest import Library, make_library
 from tests.retrieval.question_scene import Scene
 

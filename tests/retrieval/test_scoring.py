@@ -8,9 +8,9 @@ from uuid import UUID
 
 import pytest
 
-from retrieval.score_charts import make_chart
-from retrieval.score_queries import Figures
-from retrieval.scoring import first_rank, leaks, ndcg, rank_documents, recall, score
+from retrieval.quality.score_charts import make_chart
+from retrieval.quality.score_queries import Figures
+from retrieval.quality.scoring import first_rank, leaks, ndcg, rank_documents, recall, score
 
 A, B, C, D = (UUID(int=number) for number in range(1, 5))
 

@@ -12,15 +12,15 @@ from accounts.models import Role
 from accounts.permissions import Verb
 from audit.models import AuditEvent
 from kaizen.kernel.errors import Conflict, Denied, Invalid, Missing
-from retrieval.active_space import find_active_space
 from retrieval.documents import delete_document, set_acl_state, upload
 from retrieval.embedders.choice import embedder_for
 from retrieval.embedders.local import local_embedder
 from retrieval.ingest.store import Ended, ingest_document
 from retrieval.models import Document, EmbeddingModel, EmbeddingSpace
 from retrieval.search import search
-from retrieval.space_build import Built
-from retrieval.spaces import (
+from retrieval.spaces.active import find_active_space
+from retrieval.spaces.build import Built
+from retrieval.spaces.changes import (
     cancel_change,
     check_model,
     count_vectors,

@@ -16,8 +16,8 @@ from accounts.permissions import Verb
 from kaizen.kernel.errors import Invalid
 from retrieval.embedders.choice import digest_of
 from retrieval.models import EmbeddingModel, EmbeddingSpace
-from retrieval.space_build import GRACE, Built, build_space, empty_space
-from retrieval.spaces import count_vectors, estimate_change, start_change
+from retrieval.spaces.build import GRACE, Built, build_space, empty_space
+from retrieval.spaces.changes import count_vectors, estimate_change, start_change
 from tests import factories
 from tests.providers.vectors import VectorServer, serve_vectors
 from tests.retrieval.conftest import Library, make_library
@@ -118,8 +118,8 @@ def test_K29_members_always_get_the_right_answer_while_the_model_changes(
     library: Library, servers: tuple[VectorServer, VectorServer], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     old, new = servers
-    monkeypatch.setattr("retrieval.space_build.SLICE", 4)
-    monkeypatch.setattr("retrieval.space_build.REMOVED_AT_ONCE", 6)
+    monkeypatch.setattr("retrieval.spaces.build.SLICE", 4)
+    monkeypatch.setattr("retrieval.spaces.build.REMOVED_AT_ONCE", 6)
     for at in range(DOCUMENTS):
         library.add(f"# Page {at}\n\nThe page of thing{at} and its keeper.", f"page{at}.md")
     first = change_to(library, add_model(library, old, "embed-1536"))

@@ -12,7 +12,7 @@ from django.test import Client
 
 from audit.models import AuditEvent
 from retrieval.models import EmbeddingModel, EmbeddingSpace, RerankModel
-from retrieval.space_build import Built, build_space
+from retrieval.spaces.build import Built, build_space
 from tests import factories
 from tests.providers.vectors import Failure, VectorServer, serve_vectors
 from tests.retrieval.conftest import Library

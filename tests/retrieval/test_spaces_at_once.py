@@ -13,7 +13,6 @@ import pytest
 
 from kaizen.kernel.clock import now
 from kaizen.kernel.errors import Conflict
-from retrieval.active_space import SpaceChanged, find_active_space, hold_active_space
 from retrieval.documents import upload
 from retrieval.embedders.choice import embedder_for
 from retrieval.embedders.jobs import build as build_job
@@ -23,8 +22,9 @@ from retrieval.embedders.local import local_embedder
 from retrieval.ingest.store import Ended, ingest_document
 from retrieval.models import Chunk, Document, EmbeddingSpace
 from retrieval.search import Mode, search
-from retrieval.space_build import GRACE, Built, build_space, empty_space
-from retrieval.spaces import (
+from retrieval.spaces.active import SpaceChanged, find_active_space, hold_active_space
+from retrieval.spaces.build import GRACE, Built, build_space, empty_space
+from retrieval.spaces.changes import (
     cancel_change,
     count_vectors,
     retry_now,
@@ -101,7 +101,7 @@ def test_a_cancelled_change_writes_nothing_more_and_is_removed(
 def test_old_vectors_stay_for_searches_under_way_and_then_go_in_slices(
     library: Library, server: VectorServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("retrieval.space_build.REMOVED_AT_ONCE", 2)
+    monkeypatch.setattr("retrieval.spaces.build.REMOVED_AT_ONCE", 2)
     fill(library)
     old = find_active_space(library.organization.pk)
     assert old is not None
@@ -189,7 +189,7 @@ def test_a_document_waits_while_the_provider_is_busy_and_fails_for_a_wrong_key(
 def test_two_workers_never_do_one_slice_twice(
     committed: Library, server: VectorServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("retrieval.space_build.SLICE", 2)
+    monkeypatch.setattr("retrieval.spaces.build.SLICE", 2)
     fill(committed, 9)
     space = begin(committed, server)
     server.delay = 0.05
@@ -202,7 +202,7 @@ def test_two_workers_never_do_one_slice_twice(
 def test_a_killed_workers_space_goes_on_where_it_was(
     committed: Library, server: VectorServer, monkeypatch: pytest.MonkeyPatch, settings: Any
 ) -> None:
-    monkeypatch.setattr("retrieval.space_build.SLICE", 2)
+    monkeypatch.setattr("retrieval.spaces.build.SLICE", 2)
     settings.KAIZEN_LEASE_SECONDS = 0.6
     fill(committed, 8)
     space = begin(committed, server)
@@ -214,11 +214,11 @@ def test_a_killed_workers_space_goes_on_where_it_was(
         if len(server.requests) == 3:
             raise Killed
 
-    monkeypatch.setattr("retrieval.space_build.list_texts", _before(third_slice))
+    monkeypatch.setattr("retrieval.spaces.build.list_texts", _before(third_slice))
     with pytest.raises(Killed):
         build(space)
     monkeypatch.undo()
-    monkeypatch.setattr("retrieval.space_build.SLICE", 2)
+    monkeypatch.setattr("retrieval.spaces.build.SLICE", 2)
     assert (state_of(space), count_vectors(space)) == (BUILDING, 6)
     assert build(space) is Built.NOTHING
     threading.Event().wait(0.8)
@@ -288,7 +288,7 @@ def test_no_document_slips_between_the_check_and_the_switch(
 
 
 def _before(act: Any) -> Any:
-    from retrieval.space_texts import list_texts
+    from retrieval.spaces.texts import list_texts
 
     def wrapped(**more: Any) -> Any:
         act()

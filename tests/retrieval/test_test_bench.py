@@ -17,8 +17,8 @@ from audit.models import AuditEvent
 from kaizen.kernel.errors import Denied, Invalid, Missing
 from retrieval.acl import visible_documents
 from retrieval.models import Source
+from retrieval.quality.see_as import find_persona, look_as, reading_only, see_as
 from retrieval.search import Mode, query_digest, search
-from retrieval.test_bench import find_persona, look_as, reading_only, see_as
 from tests import factories
 from tests.architecture.sources import calls_of
 from tests.retrieval.conftest import Library
@@ -170,10 +170,10 @@ def test_the_database_refuses_to_write_while_somebody_is_seen_as(library: Librar
 
 def test_nothing_but_the_test_bench_searches_without_an_event_of_the_searcher() -> None:
     callers = {str(path) for path, _ in calls_of("search_unrecorded")}
-    assert callers == {"retrieval/search.py", "retrieval/test_bench.py"}
+    assert callers == {"retrieval/search.py", "retrieval/quality/see_as.py"}
     assert {str(path) for path, _ in calls_of("look_as")} == {
-        "retrieval/test_bench.py",
-        "retrieval/score_work.py",
+        "retrieval/quality/see_as.py",
+        "retrieval/quality/score_work.py",
     }
 
 

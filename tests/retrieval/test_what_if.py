@@ -17,9 +17,8 @@ from accounts.permissions import Origin, Verb, store_grant
 from audit.models import AuditEvent, AuditPending
 from kaizen.kernel.clock import now
 from kaizen.kernel.errors import Conflict, Denied, Invalid, Missing
-from retrieval import what_if as module
-from retrieval.acl import visible_documents
-from retrieval.changes import (
+from retrieval.access import what_if as module
+from retrieval.access.changes import (
     AclStateChange,
     Change,
     GrantChange,
@@ -28,8 +27,9 @@ from retrieval.changes import (
     TeamMembershipChange,
     TeamParentChange,
 )
+from retrieval.access.what_if import Impact, what_if
+from retrieval.acl import visible_documents
 from retrieval.models import Document, Source
-from retrieval.what_if import Impact, what_if
 from tests import factories
 from tests.retrieval.conftest import Library
 from tests.retrieval.test_explain import make_document

@@ -14,8 +14,8 @@ from django.db import transaction
 from accounts.authority import Authority
 from accounts.models import Membership, Role, Team, User
 from accounts.permissions import Verb
-from retrieval import what_if as module
-from retrieval.changes import (
+from retrieval.access import what_if as module
+from retrieval.access.changes import (
     AclStateChange,
     Change,
     GrantChange,
@@ -24,8 +24,8 @@ from retrieval.changes import (
     TeamMembershipChange,
     TeamParentChange,
 )
+from retrieval.access.what_if import what_if
 from retrieval.models import Document
-from retrieval.what_if import what_if
 from tests import factories
 from tests.retrieval.test_random_worlds import World
 from tests.retrieval.test_what_if import told

@@ -14,7 +14,7 @@ from django.test import Client
 from accounts.models import Membership, Role, Team
 from accounts.permissions import Verb
 from audit.models import AuditEvent
-from retrieval.access_serializers import KINDS
+from retrieval.access.serializers import KINDS
 from retrieval.models import Document, Source
 from tests import factories as make
 from tests.security.admin_world import House, build_house, snapshot

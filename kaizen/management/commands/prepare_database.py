@@ -15,8 +15,8 @@ from django.db.migrations.executor import MigrationExecutor
 from django.db.utils import OperationalError
 
 from kaizen.kernel.privileges import find_owned_table, grant_app_role
-from retrieval.dimension import find_mismatches
 from retrieval.partitions import split_grown
+from retrieval.spaces.dimension import find_mismatches
 
 EXTENSIONS = ("vector", "pg_trgm", "unaccent", "btree_gin")
 RUN_AS_OWNER = (

@@ -18,8 +18,8 @@ from django.db import connection
 from accounts.models import Role
 from accounts.permissions import Verb
 from retrieval.documents import upload
+from retrieval.embedders.local import local_embedder
 from retrieval.ingest.chunk import chunk, embedding_text
-from retrieval.ingest.embed import local_embedder
 from retrieval.ingest.parse import parse
 from retrieval.ingest.store import Ended, ingest_document
 from tests import factories

@@ -25,7 +25,7 @@ from accounts.models import Role
 from accounts.permissions import Verb
 from retrieval import search as searching
 from retrieval.documents import upload
-from retrieval.ingest.embed import local_embedder
+from retrieval.embedders.local import local_embedder
 from retrieval.ingest.store import ingest_document
 from retrieval.models import Document
 from retrieval.postings import fold_organization

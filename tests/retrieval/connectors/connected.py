@@ -6,7 +6,7 @@ import itertools
 from dataclasses import dataclass
 from typing import Any
 
-from retrieval.connections import create_connection, sync_now
+from retrieval.connectors.connections import create_connection, sync_now
 from retrieval.connectors.sync import Ended, sync_connection
 from retrieval.ingest.store import Ended as Reading
 from retrieval.ingest.store import ingest_document

@@ -11,7 +11,7 @@ from django.test import Client
 
 from audit.models import AuditEvent
 from kaizen.kernel.errors import Conflict, Denied, Missing
-from retrieval.connections import create_connection, pause, update_connection
+from retrieval.connectors.connections import create_connection, pause, update_connection
 from retrieval.connectors.contract import AclUnknown, ConnectorError
 from retrieval.models import Connection
 from tests import factories

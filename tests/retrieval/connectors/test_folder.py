@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 from pydantic import SecretStr, ValidationError
 
-from retrieval.connections import create_connection, sync_now
 from retrieval.connectors import folder as folder_module
+from retrieval.connectors.connections import create_connection, sync_now
 from retrieval.connectors.contract import ConnectorError, Item, Page
 from retrieval.connectors.folder import FolderConfig, FolderConnector
 from retrieval.connectors.sync import Ended, sync_connection

@@ -12,7 +12,7 @@ import pytest
 from dulwich.objects import Tree
 from pydantic import ValidationError
 
-from retrieval.connections import create_connection, sync_now
+from retrieval.connectors.connections import create_connection, sync_now
 from retrieval.connectors.contract import ConnectorError
 from retrieval.connectors.git import GitConnector
 from retrieval.connectors.git_config import GitConfig

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from retrieval.connections import create_connection, sync_now
+from retrieval.connectors.connections import create_connection, sync_now
 from retrieval.connectors.contract import ConnectorError, Fetched
 from retrieval.connectors.mail_config import MailboxConfig
 from retrieval.connectors.mail_wire import MailLine

@@ -14,7 +14,7 @@ from accounts.models import Membership
 from accounts.permissions import Origin, Verb, user_grants_of
 from retrieval.acl import visible_documents
 from retrieval.archives import expand_document
-from retrieval.connections import disconnect
+from retrieval.connectors.connections import disconnect
 from retrieval.connectors.contract import AclUnknown, ConnectorError, Principal
 from retrieval.connectors.sync import Ended
 from retrieval.ingest.store import Ended as Reading

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from retrieval.connections import allow_deletions, disconnect
+from retrieval.connectors.connections import allow_deletions, disconnect
 from retrieval.connectors.contract import Gone
 from retrieval.connectors.sync import Ended, sync_connection
 from retrieval.documents import delete_document

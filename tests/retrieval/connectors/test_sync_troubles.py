@@ -10,7 +10,7 @@ import pytest
 
 from kaizen.kernel.clock import now
 from kaizen.kernel.errors import Conflict
-from retrieval.connections import pause, resume, update_connection
+from retrieval.connectors.connections import pause, resume, update_connection
 from retrieval.connectors.contract import ConnectorError
 from retrieval.connectors.jobs import find_due
 from retrieval.connectors.sync import Ended, sync_connection

@@ -18,8 +18,8 @@ from typing import Any
 import pytest
 from django.db.models import Count
 
-from retrieval.connections import create_connection
 from retrieval.connectors import leases, outcome
+from retrieval.connectors.connections import create_connection
 from retrieval.connectors.folder import FolderConfig
 from retrieval.connectors.jobs import find_due
 from retrieval.connectors.leases import LeaseLost, hold

@@ -19,8 +19,8 @@ from django.test import Client
 
 from accounts.models import Membership
 from retrieval.acl import visible_documents
-from retrieval.connections import sync_now
 from retrieval.connectors.catalog import find_entry
+from retrieval.connectors.connections import sync_now
 from retrieval.connectors.sync import Ended, sync_connection
 from retrieval.ingest.store import ingest_document
 from retrieval.models import Connection, Document

@@ -7,7 +7,7 @@ import pytest
 from retrieval.connectors.page_links import read_links
 from retrieval.connectors.robots import Robots, read_robots
 from retrieval.connectors.sitemap import read_sitemap
-from retrieval.web_address import file_name_of, normal_url, path_of
+from retrieval.web.address import file_name_of, normal_url, path_of
 
 # --- reading
 

@@ -1,0 +1,1 @@
+"""The admins' test bench: searching as a member, question sets, and scores over time."""

@@ -1,0 +1,1 @@
+"""An organisation's embedding space: which one is active, and the change to another one."""

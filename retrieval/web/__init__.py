@@ -1,0 +1,1 @@
+"""Documents that a member adds by their address on the web."""
