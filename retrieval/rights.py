@@ -23,8 +23,7 @@ def set_readers(document: Document, readers: Sequence[Principal] | None) -> bool
     from everybody until its rights are known. Returns whether that changed anything.
     """
     acl = None if readers is None else Acl(tuple(readers))
-    documents = list(with_parts(document))
-    changed = mirror_rights(document.organization_id, {one.pk: acl for one in documents}, documents)
+    changed = mirror_rights(document.organization_id, {document.pk: acl}, [document])
     document.refresh_from_db(fields=["acl_state"])
     return changed > 0
 
@@ -34,9 +33,8 @@ def follow_source(document: Document) -> bool:
 
     Returns whether that changed anything.
     """
-    documents = list(with_parts(document))
-    forget_rights(document.organization_id, documents)
-    changed = [one for one in documents if one.acl_state != Document.AclState.INHERIT]
+    forget_rights(document.organization_id, [document])
+    changed = [one for one in with_parts(document) if one.acl_state != Document.AclState.INHERIT]
     for one in changed:
         one.acl_state = Document.AclState.INHERIT
         one.save(update_fields=["acl_state"])

@@ -107,9 +107,10 @@ def find_codec(label: str) -> str | None:
     unknown."""
     try:
         found = codecs.lookup(label.strip())
-        # Some codecs turn bytes into bytes; decoding nothing tells them apart.
-        if found.name in _NOT_TEXT_CODECS or not isinstance(b"".decode(found.name), str):
+        if found.name in _NOT_TEXT_CODECS:
             return None
+        # Some codecs turn bytes into bytes, and refuse to be asked for text.
+        b"x".decode(found.name, "replace")
     except (LookupError, ValueError):
         return None
     return _SUPERSETS.get(found.name, found.name)

@@ -229,9 +229,8 @@ def ingest(size: int, data: Data) -> str:
     return (
         f"{whole['passages']} passages: {whole['alone']} a second by the embedding model alone, "
         f"{whole['whole']} the whole way from upload to index: {whole['share']:.2f} of it. One "
-        f"worker's memory peaks at {memory['peak_megabytes']} MB, its parser's at "
-        f"{memory['parser_megabytes']} MB.\n\nParsing alone, in the parser's process:\n\n"
-        + table(head, rows)
+        f"worker's memory peaks at {memory['peak_megabytes']} MB, its parser process at "
+        f"{memory['parser_megabytes']} MB.\n\nParsing alone:\n\n" + table(head, rows)
     )
 
 

@@ -226,8 +226,9 @@ def _pdfs() -> Iterator[Hostile]:
     }
     for label, data in files.items():
         yield Hostile(f"pdf: {label}", "a.pdf", data)
-    busy = b"BT /F 12 Tf\n" + b"1 0 0 1 5 5 Tm (word) Tj\n" * 200_000 + b"ET"
-    yield Hostile("pdf: never done", "a.pdf", samples.pdf(content=busy), slow=True)
+    for strokes, slow in ((130_000, True), (230_000, False)):
+        busy = b"BT /F 12 Tf\n" + b"1 0 0 1 5 5 Tm (word) Tj\n" * strokes + b"ET"
+        yield Hostile(f"pdf: {strokes} strokes", "a.pdf", samples.pdf(content=busy), slow=slow)
 
 
 def _containers() -> Iterator[Hostile]:

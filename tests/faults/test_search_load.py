@@ -1,8 +1,8 @@
 """Search under load (goal G5): 200,000 passages, a caller with 200 grants through 20 groups, 20
 searches a second held. Made-up passages, the product's own search with its audit.
 
-Reduced to 4,000 passages and four a second for five seconds in `make test`, where times are only
-a guard.
+Reduced to 4,000 passages and four a second for five seconds in `make test`, where times aren't
+asserted.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ SOURCES, PER_SOURCE = (200, 1_000) if SOAK else (20, 200)
 GRANTS, GROUPS = 200, 20
 SECONDS = 300.0 if SOAK else 5.0
 A_SECOND = 20 if SOAK else 4
-P95_MILLISECONDS = 150.0 if SOAK else 750.0
+P95_MILLISECONDS = 150.0
 MOST_QUERIES = 8
 _THREADS = 6
 _WARM_UP = 100 if SOAK else 10
@@ -209,4 +209,5 @@ def test_twenty_searches_a_second_are_held(place: Place) -> None:
     assert len(times) == round(SECONDS * A_SECOND)
     p50, p95, p99 = np.percentile(times, (50, 95, 99))
     report = f"{place.size:,} passages: p50 {p50:.0f}, p95 {p95:.0f}, p99 {p99:.0f} ms"
-    assert p95 <= P95_MILLISECONDS, report
+    if SOAK:  # On a machine that does nothing else; elsewhere a time says nothing.
+        assert p95 <= P95_MILLISECONDS, report

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from contextlib import nullcontext
 
 import pytest
+from django.test import override_settings
 from pytest_django.plugin import DjangoDbBlocker
 
 from accounts.models import ApiKey, Membership
@@ -14,6 +15,7 @@ from tests.conftest import connected_to
 from tests.security.walk_probe import Caller, undone
 from tests.security.walk_routes import METHODS, Route, routes, sent_to
 from tests.security.walk_world import SCOPES, World, build, make_key
+from tests.websites import website
 
 ME = "/o/{}/api/v1/me/"
 # What any key may ask: who it is, where it is, and how the API works.
@@ -62,8 +64,12 @@ def test_K19_a_key_stops_with_its_owner_and_looks_like_an_unknown_one(
 @pytest.fixture(scope="module")
 def world(django_db_setup: None, django_db_blocker: DjangoDbBlocker) -> Iterator[World]:
     name = servers.create_database()
-    with connected_to(name, django_db_blocker):
-        yield build("keys")
+    with website() as site, override_settings(EGRESS_ALLOW=(site.allowed,)):
+        site.serve("/page", "<title>A page of the walk</title><p>Of the walk.")
+        with connected_to(name, django_db_blocker):
+            world = build("keys")
+            world.page_url = f"{site.origin}/page"
+            yield world
     servers.drop_database(name)
 
 

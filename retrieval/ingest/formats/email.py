@@ -17,6 +17,7 @@ from retrieval.ingest.properties import split_tags
 
 _SHOWN_HEADERS = ("Subject", "From", "To", "Cc", "Date")
 _ATTACHMENTS_NAMED = 20
+_LONGEST_HEADER = 5_000
 
 
 def read(file: FileToParse) -> Draft:
@@ -32,9 +33,9 @@ def read(file: FileToParse) -> Draft:
 
 
 def _read_message(message: EmailMessage, file: FileToParse) -> Draft:
-    headers = {
-        name: " ".join(str(message[name]).split()) for name in _SHOWN_HEADERS if message[name]
-    }
+    _shorten_headers(message)
+    found = {name: " ".join(str(message[name] or "").split()) for name in _SHOWN_HEADERS}
+    headers = {name: value for name, value in found.items() if value}
     if not headers:
         raise ParseFailure(
             "corrupt", "This isn't an e-mail: it has neither a sender nor a subject."
@@ -71,6 +72,16 @@ def _read_message(message: EmailMessage, file: FileToParse) -> Draft:
         dated=headers.get("Date", ""),
         tags=split_tags(str(message.get("Keywords", ""))),
     )
+
+
+def _shorten_headers(message: EmailMessage) -> None:
+    """Cut what no mail program shows: parsing a header of a hundred thousand characters takes
+    seconds.
+    """
+    for name in _SHOWN_HEADERS:
+        raw = next((str(value) for key, value in message.raw_items() if key == name), "")
+        if len(raw) > _LONGEST_HEADER:
+            message.replace_header(name, " ".join(raw[:_LONGEST_HEADER].split()))
 
 
 def _body_blocks(text: str, media_type: str, file: FileToParse) -> list[Block]:

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from pypdf import PageObject, PdfReader
 from pypdf.errors import DependencyError, PyPdfError
 
-from retrieval.ingest.contract import BlockList, Draft, FileToParse, ParseFailure
+from retrieval.ingest.contract import Block, BlockList, Draft, FileToParse, ParseFailure
 from retrieval.ingest.links import link_target
 from retrieval.ingest.ocr import Recogniser
 from retrieval.ingest.properties import split_tags
@@ -23,6 +23,7 @@ _ENDS_SENTENCE = (".", "!", "?", ":", "。", "！", "？", ".”", '."')
 _PAGES_NAMED = 10
 _MOST_ANNOTATIONS = 1_000
 _MOST_LINKS = 20
+_MOST_CONTENT = 4_000_000
 
 
 def read(file: FileToParse) -> Draft:
@@ -57,36 +58,12 @@ def _read(file: FileToParse) -> Draft:
         raise ParseFailure(
             "encrypted", "This PDF is protected by a password. Remove it and upload the file again."
         )
-    blocks = BlockList(file.limits)
-    blank_pages: list[int] = []
-    has_pictures = False
-    count = len(reader.pages)
-    recogniser = _recogniser(file)
+    pages = _Pages(file, len(reader.pages))
     for number, page in enumerate(reader.pages, start=1):
-        text = page.extract_text() or ""
-        if not text.strip() and "/XObject" in (page.get("/Resources") or {}):
-            has_pictures = True
-            text = recogniser.read(number) if recogniser else ""
-        if not text.strip():
-            blank_pages.append(number)
-        for paragraph in [*_paragraphs(text), _links(page, text)]:
-            blocks.add("paragraph", paragraph, page=number)
-        if blocks.is_full:
+        pages.add(page, number)
+        if pages.blocks.is_full:
             break
-    found = blocks.finish()
-    if not found and has_pictures:
-        raise ParseFailure(
-            "scanned",
-            "This PDF holds scanned images and no text. "
-            "Run text recognition (OCR) on it and upload the result.",
-        )
-    if not found:
-        raise ParseFailure("no_text", "This PDF holds no text.")
-    warnings = [
-        *blocks.warnings(),
-        *(recogniser.warnings() if recogniser else ()),
-        *_blank_warnings(blank_pages, count),
-    ]
+    found, warnings = pages.finish()
     said: Mapping[str, object] = reader.metadata or {}
 
     def info(key: str) -> str:
@@ -103,12 +80,70 @@ def _read(file: FileToParse) -> Draft:
     )
 
 
-def _blank_warnings(blank_pages: list[int], count: int) -> list[str]:
-    if not blank_pages:
-        return []
-    more = "…" if len(blank_pages) > _PAGES_NAMED else ""
-    named = ", ".join(map(str, blank_pages[:_PAGES_NAMED])) + more
-    return [f"{len(blank_pages)} of {count} pages hold no text (blank or scanned): {named}."]
+class _Pages:
+    """Collects the paragraphs of one page after another, and what was left out."""
+
+    def __init__(self, file: FileToParse, count: int) -> None:
+        self.blocks = BlockList(file.limits)
+        self._count = count
+        self._recogniser = _recogniser(file)
+        self._blank: list[int] = []
+        self._busy = 0
+        self._has_pictures = False
+
+    def add(self, page: PageObject, number: int) -> None:
+        """Take one page."""
+        text = _text_of(page)
+        if text is None:
+            self._busy += 1
+            return
+        if not text.strip() and "/XObject" in (page.get("/Resources") or {}):
+            self._has_pictures = True
+            text = self._recogniser.read(number) if self._recogniser else ""
+        if not text.strip():
+            self._blank.append(number)
+        for paragraph in [*_paragraphs(text), _links(page, text)]:
+            self.blocks.add("paragraph", paragraph, page=number)
+
+    def finish(self) -> tuple[list[Block], list[str]]:
+        """The blocks and the warnings. Raises ParseFailure when there is no text."""
+        found = self.blocks.finish()
+        if found:
+            return found, self._warnings()
+        if self._has_pictures:
+            raise ParseFailure(
+                "scanned",
+                "This PDF holds scanned images and no text. "
+                "Run text recognition (OCR) on it and upload the result.",
+            )
+        if self._busy:
+            raise ParseFailure("too_large", "The pages of this PDF are too complex to be read.")
+        raise ParseFailure("no_text", "This PDF holds no text.")
+
+    def _warnings(self) -> list[str]:
+        said = self.blocks.warnings()
+        if self._recogniser:
+            said += self._recogniser.warnings()
+        if self._blank:
+            more = "…" if len(self._blank) > _PAGES_NAMED else ""
+            named = ", ".join(map(str, self._blank[:_PAGES_NAMED])) + more
+            said.append(
+                f"{len(self._blank)} of {self._count} pages hold no text (blank or scanned): "
+                f"{named}."
+            )
+        if self._busy:
+            said.append(f"{self._busy} of {self._count} pages are too complex to be read.")
+        return said
+
+
+def _text_of(page: PageObject) -> str | None:
+    """The text of a page; None for one of so many strokes that reading them would take too long
+    and too much memory.
+    """
+    contents = page.get_contents()
+    if contents is not None and len(contents.get_data()) > _MOST_CONTENT:
+        return None
+    return page.extract_text() or ""
 
 
 def _recogniser(file: FileToParse) -> Recogniser | None:

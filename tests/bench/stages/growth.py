@@ -255,7 +255,8 @@ def _both(
 
 def _sources(organization: Organization, count: int) -> list[Source]:
     dice = np.random.default_rng(7)
-    every = list(Source.objects.filter(organization_id=organization.id).order_by("key"))
+    full = Source.objects.filter(organization_id=organization.id, passage_count__gt=0)
+    every = list(full.order_by("key"))
     return [every[at] for at in dice.permutation(len(every)).tolist()][:count]
 
 

@@ -160,9 +160,9 @@ def test_an_entry_becomes_a_document_with_its_details(site: Site) -> None:
     assert first.url == f"{site.origin}/one"
     fetched = connector.fetch(first)
     assert fetched is not None
-    title, _, blocks, _ = read_markup(fetched.data.decode(), ParseLimits())
-    assert title == "Fish & chips"
-    assert [block.text for block in blocks] == ["Fish & chips", "The whole story."]
+    draft = read_markup(fetched.data.decode(), ParseLimits())
+    assert draft.title == "Fish & chips"
+    assert [block.text for block in draft.blocks] == ["Fish & chips", "The whole story."]
     assert site.paths() == ["/feed"]
     assert second.title == "Two"
 

@@ -179,6 +179,22 @@ def test_pdf_with_blank_pages_only_has_no_text() -> None:
     assert code_of(samples.pdf(""), "a.pdf") == "no_text"
 
 
+def test_pdf_pages_of_too_many_strokes_are_left_out_and_said_so() -> None:
+    strokes = b"1 0 0 1 5 5 Tm\n" * 300_000
+    assert code_of(samples.pdf(content=strokes), "a.pdf") == "too_large"
+
+
+def test_a_charset_that_is_no_text_encoding_is_passed_over() -> None:
+    page = b"<html><meta charset='base64_codec'><p>Caf\xe9 words</p>"
+    assert outline(page, "a.html") == [("paragraph", "Café words")]
+
+
+def test_a_mail_with_a_hundred_thousand_addresses_is_read_at_once() -> None:
+    mail = b"From: a@example.org\nTo: " + b"<a@b>," * 100_000 + b"\nSubject: s\n\nWords.\n"
+    parsed = parse(mail, name="a.eml", limits=ParseLimits(seconds=5))
+    assert (parsed.title, parsed.blocks[-1].text) == ("s", "Words.")
+
+
 def test_docx_keeps_order_headings_lists_and_tables() -> None:
     parsed = parse(samples.docx(), name="rules.docx")
 

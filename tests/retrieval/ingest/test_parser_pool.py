@@ -27,8 +27,8 @@ def csv_file(text: str = "a,b\n1,2", limits: ParseLimits = LIMITS) -> FileToPars
 
 
 def slow_file(seconds: float) -> FileToParse:
-    content = b"BT /F 12 Tf\n" + b"1 0 0 1 5 5 Tm (word) Tj\n" * 2_000_000 + b"ET"
-    data = samples.pdf(content=content)
+    content = b"BT /F 12 Tf\n" + b"1 0 0 1 5 5 Tm (word) Tj\n" * 100_000 + b"ET"
+    data = samples.pdf(content=content).replace(b"/Kids[4 0 R]", b"/Kids[" + b"4 0 R " * 99 + b"]")
     return FileToParse(data, "pdf", "a.pdf", None, ParseLimits(seconds=seconds))
 
 
