@@ -78,7 +78,9 @@ def test_each_file_ends_and_the_good_ones_between_are_read() -> None:
                 assert parse(data, name=name, pool=pool).title == title, file.label
     pool.close()
     assert faults == []
-    assert {"read", "corrupt", "unsupported", "mislabelled"} <= codes
+    assert {"read", "corrupt"} <= codes
+    if SOAK:  # All of them, not every tenth or so.
+        assert {"unsupported", "mislabelled"} <= codes
 
 
 def _read(file: Hostile, pool: ParserPool) -> str:
