@@ -18,7 +18,7 @@ from retrieval.blobs import Content, store_content
 from retrieval.connectors.incoming import Incoming
 from retrieval.connectors.rights import mirror_rights
 from retrieval.details import title_from_name
-from retrieval.intake import add_version, is_newest, wait
+from retrieval.intake import add_version, is_newest, read_again
 from retrieval.models import Connection, Document
 from retrieval.parts import is_archive, remove_document, with_parts
 
@@ -181,6 +181,6 @@ def _save(document: Document, *, reread: bool) -> None:
     Whoever reads an earlier version of it loses their claim by this.
     """
     if reread:
-        wait(document)
+        read_again(document)
     else:
         document.save(update_fields=[*_DETAILS, "title"])

@@ -148,9 +148,9 @@ def test_titles_come_back_as_they_were_sent(desk: Desk) -> None:
 
 def test_pushed_texts_come_back_as_they_were_sent(desk: Desk) -> None:
     path = f"api/v1/sources/{desk.library.source.pk}/documents/push/"
-    for batch in batches([*TEXTS, one_line_of(1)]):
+    for call, batch in enumerate(batches([*TEXTS, one_line_of(1)])):
         items = [
-            {"external_id": f"{number} {text[:50]}", "title": text[:300], "text": text,
+            {"external_id": f"{call} {number} {text[:50]}", "title": text[:300], "text": text,
              "author": text[:200], "tags": [text[:60]], "path": text[:1000],
              "acl": {"readers": [{"kind": "team", "name": text[:80]}, {"kind": "everyone"}]}}
             for number, text in enumerate(batch)
@@ -174,9 +174,9 @@ def test_pushed_texts_come_back_as_they_were_sent(desk: Desk) -> None:
 
 def _read_some(desk: Desk) -> None:
     """What was pushed can be read, or says why not."""
-    waiting = Document.objects.filter(source=desk.library.source, state="waiting")
-    if not SOAK:
-        waiting = waiting.filter(versions__blob__size__lt=5_000)
+    waiting = Document.objects.filter(
+        source=desk.library.source, state="waiting", versions__blob__size__lt=5_000
+    )
     for document in waiting[: 10 if SOAK else 4]:
         ingest_document(document.pk)
         document.refresh_from_db()

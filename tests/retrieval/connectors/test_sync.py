@@ -8,8 +8,8 @@ from retrieval.connectors.connections import allow_deletions, disconnect
 from retrieval.connectors.contract import Gone
 from retrieval.connectors.sync import Ended, sync_connection
 from retrieval.documents import delete_document
-from retrieval.models import Connection, Document, SyncRun
-from retrieval.search import search
+from retrieval.models import Chunk, Connection, Document, SyncRun
+from retrieval.search import Mode, search
 from tests.retrieval.conftest import Library
 from tests.retrieval.connectors.connected import Connected, connect
 
@@ -59,6 +59,23 @@ def test_another_revision_with_the_same_bytes_makes_no_version(connected: Connec
     assert document.versions.count() == 1
     assert (document.revision, document.path) == ("2", "elsewhere/a")
     assert document.state == Document.State.INDEXED
+
+
+def test_another_title_with_the_same_bytes_is_read_again_and_found(connected: Connected) -> None:
+    connected.system.put("a", "Plain text of some length.\n", title="Wombat")
+    connected.sync()
+    connected.read_all()
+    cited = Chunk.objects.get(document=connected.get("a"))
+    connected.system.put("a", "Plain text of some length.\n", revision="2", title="Quokka")
+    connected.sync()
+    connected.read_all()
+    found = search(connected.library.as_owner, query="quokka", mode=Mode.LEXICAL)
+    assert [(hit.title, hit.document_id) for hit in found.hits] == [
+        ("Quokka", connected.get("a").pk)
+    ]
+    # What was cited stays openable, in the version that it was cited from.
+    assert Chunk.objects.filter(pk=cited.pk).exists()
+    assert search(connected.library.as_owner, query="wombat", mode=Mode.LEXICAL).hits == ()
 
 
 def test_another_content_is_the_next_version_of_the_same_document(connected: Connected) -> None:
