@@ -10,57 +10,40 @@ from __future__ import annotations
 
 import hashlib
 import logging
-import time
 from collections import Counter
 from contextlib import closing
-from dataclasses import dataclass, field
-from datetime import datetime
 from uuid import UUID
 
-from django.db import transaction
-from django.db.models import Q
-
 from audit.record import record_system
+from kaizen.kernel.clock import ClockTimestamp
 from kaizen.kernel.errors import TooLarge
 from kaizen.kernel.jobs import enqueue
 from kaizen.kernel.tenancy import organization_scope
 from retrieval.blobs import open_content, read_content, store_content
 from retrieval.details import external_key, title_from_name
+from retrieval.ingest.claim import (
+    Claim,
+    ClaimLost,
+    claimed,
+    fail,
+    find_claim,
+    give_sign,
+    put_back,
+)
 from retrieval.ingest.contract import ParseLimits
 from retrieval.ingest.index import remove_passages
 from retrieval.ingest.parse import Entry, ParseFailure, Refused, archive_media_type, unpack
-from retrieval.ingest.store import STALE_AFTER, ClockTimestamp
 from retrieval.intake import INGEST_JOB, add_version, is_newest, make_document, wait
-from retrieval.models import Blob, Document, DocumentVersion
+from retrieval.models import Document, DocumentVersion
 from retrieval.parts import is_part, lock_parts, mark_of, remove_document
 from retrieval.rights import copy_grants
 
 logger = logging.getLogger(__name__)
 
 EXPANDED = "expanded"
-_SIGN_OF_LIFE = 5.0
 _REFUSED_NAMED = 50
 _REASONS_NAMED = 3
 _LIMITS = ParseLimits()
-
-
-class _ClaimLost(Exception):
-    """The archive was deleted, replaced or taken over while it was unpacked."""
-
-
-@dataclass(slots=True)
-class _Claim:
-    """What a worker holds: the archive as it was claimed. `at`, its last sign of life, fences it
-    off.
-    """
-
-    document_id: UUID
-    organization_id: UUID
-    version_id: UUID
-    blob: Blob
-    file_name: str
-    at: datetime
-    last_sign: float = field(default_factory=time.monotonic)
 
 
 def expand_document(document_id: UUID, *, limits: ParseLimits = _LIMITS) -> str:
@@ -68,7 +51,7 @@ def expand_document(document_id: UUID, *, limits: ParseLimits = _LIMITS) -> str:
 
     Returns how it ended: expanded, failed, lost, or nothing when it isn't this worker's to do.
     """
-    claim = _claim(document_id)
+    claim = find_claim(document_id)
     if claim is None:
         return "nothing"
     try:
@@ -82,42 +65,11 @@ def expand_document(document_id: UUID, *, limits: ParseLimits = _LIMITS) -> str:
             logger.exception("the bytes of document %s are gone", document_id)
             message = "The stored file is missing. Upload it again."
             return _fail(claim, code="bytes_missing", message=message)
-    except _ClaimLost:
+    except ClaimLost:
         return "lost"
 
 
-def _claim(document_id: UUID) -> _Claim | None:
-    """Take an archive that waits, or whose worker fell silent. Skips one that is held."""
-    with transaction.atomic():
-        document = (
-            Document.objects.select_for_update(skip_locked=True, no_key=True)
-            .filter(pk=document_id, deleted_at=None)
-            .filter(
-                Q(state=Document.State.WAITING)
-                | Q(state=Document.State.READING, state_at__lt=ClockTimestamp() - STALE_AFTER)
-            )
-            .first()
-        )
-        if document is None:
-            return None
-        version = document.versions.select_related("blob").order_by("-number").first()
-        if version is None:
-            return None
-        Document.objects.filter(pk=document.pk).update(
-            state=Document.State.READING, state_at=ClockTimestamp(), state_message=""
-        )
-        document.refresh_from_db(fields=["state_at"])
-    return _Claim(
-        document_id=document.pk,
-        organization_id=document.organization_id,
-        version_id=version.pk,
-        blob=version.blob,
-        file_name=version.file_name,
-        at=document.state_at,
-    )
-
-
-def _expand(claim: _Claim, limits: ParseLimits) -> str:
+def _expand(claim: Claim, limits: ParseLimits) -> str:
     with open_content(claim.blob) as file:
         data = file.read()
     media_type = archive_media_type(data, name=claim.file_name)
@@ -133,17 +85,17 @@ def _expand(claim: _Claim, limits: ParseLimits) -> str:
                 refused.append(outcome)
             else:
                 kept.add(outcome)
-            _give_sign(claim, len(kept))
+            give_sign(claim, f"{len(kept):,} files unpacked")
     return _finish(claim, kept, refused)
 
 
-def _begin(claim: _Claim, media_type: str) -> None:
+def _begin(claim: Claim, media_type: str) -> None:
     """Say that it is an archive before its first part is made: from here on it has parts.
 
     Raises ParseFailure for one that came out of another.
     """
     with organization_scope(claim.organization_id):
-        document = _claimed(claim)
+        document = claimed(claim)
         if is_part(document):
             raise ParseFailure(
                 "nested_archive",
@@ -153,7 +105,7 @@ def _begin(claim: _Claim, media_type: str) -> None:
         Document.objects.filter(pk=document.pk).update(media_type=media_type, passage_count=0)
 
 
-def _store(claim: _Claim, entry: Entry) -> UUID | Refused:
+def _store(claim: Claim, entry: Entry) -> UUID | Refused:
     """Make one entry a document, or its next version; returns its id."""
     name = entry.path.rpartition("/")[2]
     try:
@@ -161,7 +113,7 @@ def _store(claim: _Claim, entry: Entry) -> UUID | Refused:
     except TooLarge as error:
         return Refused(entry.path, error.message)
     with organization_scope(claim.organization_id):
-        archive = _claimed(claim)
+        archive = claimed(claim)
         blob = store_content(archive.organization_id, content)
         part = make_document(
             archive.source,
@@ -197,10 +149,10 @@ def _store(claim: _Claim, entry: Entry) -> UUID | Refused:
     return part.pk
 
 
-def _finish(claim: _Claim, kept: set[UUID], refused: list[Refused]) -> str:
+def _finish(claim: Claim, kept: set[UUID], refused: list[Refused]) -> str:
     """Take away the parts that are no longer inside, and say what came of the archive."""
     with organization_scope(claim.organization_id):
-        archive = _claimed(claim)
+        archive = claimed(claim)
         for part in lock_parts(archive):
             if part.pk not in kept:
                 remove_document(part)
@@ -224,57 +176,18 @@ def _finish(claim: _Claim, kept: set[UUID], refused: list[Refused]) -> str:
     return EXPANDED if kept else "failed"
 
 
-def _fail(claim: _Claim, *, code: str, message: str) -> str:
-    """Write down why; parts that were there or came out by then stay."""
-    with organization_scope(claim.organization_id):
-        archive = _claimed(claim)
-        Document.objects.filter(pk=archive.pk).update(
-            state=Document.State.FAILED,
-            state_code=code[:40],
-            state_message=message[:500],
-            state_at=ClockTimestamp(),
-        )
+def _fail(claim: Claim, *, code: str, message: str) -> str:
+    """Parts that were there or came out by then stay."""
+    fail(claim, code=code, message=message)
     return "failed"
 
 
-def _give_back(claim: _Claim) -> str:
+def _give_back(claim: Claim) -> str:
     """It is no archive (any more): whoever reads documents is to read it."""
     with organization_scope(claim.organization_id):
-        document = _claimed(claim)
-        Document.objects.filter(pk=document.pk).update(
-            state=Document.State.WAITING, state_at=ClockTimestamp()
-        )
-        enqueue(INGEST_JOB, document_id=document.pk)
+        put_back(claim)
+        enqueue(INGEST_JOB, document_id=claim.document_id)
     return "nothing"
-
-
-def _give_sign(claim: _Claim, stored: int) -> None:
-    """Say that the unpacking goes on, and how far it is."""
-    if time.monotonic() - claim.last_sign < _SIGN_OF_LIFE:
-        return
-    with organization_scope(claim.organization_id):
-        document = _claimed(claim)
-        Document.objects.filter(pk=document.pk).update(
-            state_at=ClockTimestamp(), state_message=f"{stored:,} files unpacked"
-        )
-        document.refresh_from_db(fields=["state_at"])
-    claim.at = document.state_at
-    claim.last_sign = time.monotonic()
-
-
-def _claimed(claim: _Claim) -> Document:
-    """The claimed archive, locked. Raises _ClaimLost when it is no longer this worker's."""
-    document: Document | None = (
-        Document.objects.select_for_update(no_key=True, of=("self",))
-        .select_related("organization", "source")
-        .filter(
-            pk=claim.document_id, deleted_at=None, state=Document.State.READING, state_at=claim.at
-        )
-        .first()
-    )
-    if document is None:
-        raise _ClaimLost
-    return document
 
 
 def _key(archive: Document, path: str) -> str:

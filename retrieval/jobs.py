@@ -11,14 +11,16 @@ from uuid import UUID
 from celery import shared_task
 from django.db import transaction
 
+from kaizen.kernel.clock import ClockTimestamp
 from kaizen.kernel.jobs import enqueue
 from retrieval.archives import expand_document
 from retrieval.blobs import purge_document
 from retrieval.connectors import jobs as connector_jobs  # noqa: F401  registers its jobs
 from retrieval.documents import INGEST_JOB, PURGE_JOB
 from retrieval.embedders import jobs as embedder_jobs  # noqa: F401  registers its jobs
+from retrieval.ingest.claim import STALE_AFTER
 from retrieval.ingest.contract import EXPAND_JOB
-from retrieval.ingest.store import STALE_AFTER, ClockTimestamp, ingest_document
+from retrieval.ingest.store import ingest_document
 from retrieval.live import jobs as live_jobs  # noqa: F401  registers its jobs
 from retrieval.models import Document, DocumentVersion
 from retrieval.postings import find_long_tails, fold_organization

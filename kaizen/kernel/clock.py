@@ -8,6 +8,15 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
+from django.db.models import DateTimeField, Func
+
+
+class ClockTimestamp(Func):
+    """The database's clock, which moves inside a transaction too."""
+
+    template = "clock_timestamp()"
+    output_field = DateTimeField()
+
 
 def now() -> datetime:
     """The present instant, aware, in UTC."""

@@ -20,6 +20,7 @@ from pydantic import BaseModel
 
 from accounts.authority import Authority, Capability
 from audit.record import record
+from kaizen.kernel.clock import ClockTimestamp
 from kaizen.kernel.errors import Conflict, Invalid, Missing
 from kaizen.kernel.jobs import enqueue
 from retrieval.connectors import fields
@@ -29,7 +30,6 @@ from retrieval.connectors.contract import ConnectorError
 from retrieval.connectors.outcome import SYNC_JOB
 from retrieval.connectors.rights import forget_rights
 from retrieval.connectors.store import lock_by_id
-from retrieval.ingest.store import ClockTimestamp
 from retrieval.models import Connection, Source, SyncItem, SyncRun
 
 CHECK_SECONDS = 20.0

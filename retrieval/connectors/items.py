@@ -14,10 +14,10 @@ from uuid import UUID
 
 from django.db.models import F, QuerySet
 
+from kaizen.kernel.clock import ClockTimestamp
 from kaizen.kernel.text import make_storable
 from retrieval.connectors.contract import Item
 from retrieval.connectors.incoming import from_json, to_json
-from retrieval.ingest.store import ClockTimestamp
 from retrieval.models import Connection, Document, SyncItem
 from retrieval.models.connections import LONGEST_MESSAGE
 

@@ -11,11 +11,11 @@ from celery import shared_task
 from django.db import transaction
 from django.db.models import Q
 
+from kaizen.kernel.clock import ClockTimestamp
 from kaizen.kernel.jobs import enqueue
 from retrieval.connectors.leases import is_due
 from retrieval.connectors.outcome import SYNC_JOB
 from retrieval.connectors.sync import sync_connection
-from retrieval.ingest.store import ClockTimestamp
 from retrieval.models import Connection
 
 SENT_TOO_LONG = timedelta(seconds=120)

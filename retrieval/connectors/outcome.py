@@ -13,13 +13,13 @@ from uuid import UUID
 from django.db.models import F
 
 from audit.record import record_system
+from kaizen.kernel.clock import ClockTimestamp
 from kaizen.kernel.jobs import enqueue
 from kaizen.kernel.text import make_storable
 from retrieval.connectors.contract import ConnectorError
 from retrieval.connectors.leases import Lease, hold, release
 from retrieval.connectors.pace import delay_after, spread
 from retrieval.connectors.store import Outcome
-from retrieval.ingest.store import ClockTimestamp
 from retrieval.models import Connection, Source, SyncRun
 from retrieval.models.connections import LONGEST_MESSAGE
 

@@ -11,8 +11,8 @@ from celery import shared_task
 from django.db import transaction
 from django.db.models import Q
 
+from kaizen.kernel.clock import ClockTimestamp
 from kaizen.kernel.jobs import enqueue
-from retrieval.ingest.store import ClockTimestamp
 from retrieval.models import EmbeddingSpace
 from retrieval.spaces.build import GRACE, Built, build_space, empty_space
 from retrieval.spaces.changes import BUILD_JOB

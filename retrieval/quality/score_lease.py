@@ -19,8 +19,8 @@ from django.db.models import F, Q
 
 from accounts.models import Organization
 from audit.record import record_system
+from kaizen.kernel.clock import ClockTimestamp
 from kaizen.kernel.tenancy import organization_scope
-from retrieval.ingest.store import ClockTimestamp
 from retrieval.models import ScoreRow, ScoreRun
 from retrieval.quality.score_runs import search_settings, settings_digest
 

@@ -15,10 +15,10 @@ from django.db import connection, transaction
 
 from accounts.authority import Authority, Capability
 from audit.record import record
+from kaizen.kernel.clock import ClockTimestamp
 from kaizen.kernel.errors import Conflict, Invalid, Missing
 from kaizen.kernel.jobs import enqueue
 from kaizen.kernel.models import exact_json
-from retrieval.ingest.store import ClockTimestamp
 from retrieval.models import Persona, Question, QuestionSet, RerankModel, ScoreRow, ScoreRun
 from retrieval.quality.questions import MOST_SEARCHES, hold_set
 from retrieval.spaces.active import find_active_space

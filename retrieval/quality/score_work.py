@@ -20,11 +20,11 @@ from django.db import transaction
 from django.db.models import Q
 
 from accounts.authority import Authority, Capability, Channel, from_user_id
+from kaizen.kernel.clock import ClockTimestamp
 from kaizen.kernel.errors import KaizenError, Missing, Unavailable
 from retrieval.acl import visible_documents
 from retrieval.embedders.choice import embedder_for
 from retrieval.embedders.contract import Embedder, Vectors
-from retrieval.ingest.store import ClockTimestamp
 from retrieval.models import QuestionDocument, ScoreRow, ScoreRun
 from retrieval.quality.score_lease import (
     Lease,

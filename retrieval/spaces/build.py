@@ -20,12 +20,12 @@ from django.db import IntegrityError, connection
 from django.db.models import F
 
 from audit.record import record_system
+from kaizen.kernel.clock import ClockTimestamp
 from kaizen.kernel.errors import Unavailable
 from kaizen.kernel.tenancy import organization_scope
 from retrieval.embedders.choice import LOST_KEY, embedder_of_space
 from retrieval.embedders.contract import REFUSED, Embedder, Vectors
 from retrieval.embedders.reuse import embed_new
-from retrieval.ingest.store import ClockTimestamp
 from retrieval.models import EmbeddingSpace
 from retrieval.models.spaces import LONGEST_ERROR
 from retrieval.spaces.lease import Lease, LeaseLost, claim, hold, release, signs_of_life

@@ -19,8 +19,8 @@ from django.db import connections, transaction
 from django.db.models import F, Q
 
 from accounts.models import Organization
+from kaizen.kernel.clock import ClockTimestamp
 from kaizen.kernel.tenancy import organization_scope
-from retrieval.ingest.store import ClockTimestamp
 from retrieval.models import EmbeddingSpace
 
 

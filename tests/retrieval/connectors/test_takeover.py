@@ -18,13 +18,13 @@ from typing import Any
 import pytest
 from django.db.models import Count
 
+from kaizen.kernel.clock import ClockTimestamp
 from retrieval.connectors import leases, outcome
 from retrieval.connectors.connections import create_connection
 from retrieval.connectors.folder import FolderConfig
 from retrieval.connectors.jobs import find_due
 from retrieval.connectors.leases import LeaseLost, hold
 from retrieval.connectors.sync import Ended, sync_connection
-from retrieval.ingest.store import ClockTimestamp
 from retrieval.models import Connection, Document, DocumentVersion, SyncRun
 from tests import servers
 from tests.retrieval.conftest import Library, make_library
