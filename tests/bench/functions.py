@@ -1,6 +1,7 @@
 """Gives an old world today's functions, so that a change of a query needs no new world.
 
-Takes every CREATE FUNCTION of retrieval's and accounts' migrations; tables stay as they are.
+Takes every CREATE FUNCTION and ALTER FUNCTION of retrieval's and accounts' migrations; tables stay
+as they are.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from tests.bench.server import say
 from tests.bench.world import DATABASE, World
 
 _FUNCTION = re.compile(r"CREATE FUNCTION\s+(\w+)")
+_CHANGE = re.compile(r"ALTER FUNCTION [^;]*")
 
 
 def renew(world: World) -> None:
@@ -33,13 +35,15 @@ def renew(world: World) -> None:
                 module = import_module(f"{package.__name__}.{file.stem}")
                 for operation in module.Migration.operations:
                     text = _sql(operation)
-                    if text and _FUNCTION.search(text):
+                    if text and (_FUNCTION.search(text) or _CHANGE.search(text)):
                         names |= dict.fromkeys(_FUNCTION.findall(text))
                         texts.append(text)
         _drop(owner, list(names))
         for text in texts:
             for statement in _functions(text):
                 owner.execute(statement.replace("CREATE", "CREATE OR REPLACE", 1).encode())
+            for change in _CHANGE.findall(text):
+                owner.execute(change.encode())
         owner.execute(f"GRANT EXECUTE ON ALL FUNCTIONS IN SCHEMA public TO {APP_ROLE}")
     say(f"{len(names)} functions renewed")
 

@@ -38,7 +38,7 @@ ROUTER = (
     f"SELECT f.chunk_key, f.distance FROM retrieval_vector_search({_WHO}, NULL::tsquery, {_NEAR}, "
     f"%(exact_up_to)s::bigint) f {_FOUND} ORDER BY 2, 1"
 )
-EXACT = f"SELECT f.chunk_key FROM retrieval_vector_exact({_WHO}, NULL::tsquery, {_NEAR}) f {_FOUND}"
+EXACT = ROUTER.replace("%(exact_up_to)s", str(2**40))
 LEXICAL = (
     f"SELECT f.chunk_key FROM retrieval_lexical_search({_WHO}, %(terms)s::text[], '{{}}'::text[], "
     f"NULL::tsquery, %(limit)s) f {_FOUND}"
@@ -87,8 +87,6 @@ _FUNCTIONS = (
     "visible_sources",
     "granted_documents",
     "matching_documents",
-    "vector_exact",
-    "vector_nearest",
     "vector_search",
     "lexical_search",
 )

@@ -19,7 +19,9 @@ from retrieval.vectors import vector_literal
 from tests.retrieval.worlds import WORD, RememberingEmbedder
 
 MATCHING = "retrieval_matching_documents"
-EXACT, NEAREST = "retrieval_vector_exact", "retrieval_vector_nearest"
+MEANING = "retrieval_vector_search"
+# The two plans of it.
+EXACT, NEAREST = "exact", "nearest"
 WORDS, SIMILAR = "retrieval_lexical_search", "retrieval_similar_terms"
 _WHO = "%s, %s, %s, %s::integer[], %s::integer[], %s::integer[], %s::bigint[], %s::jsonb"
 
@@ -69,17 +71,28 @@ def matching(authority: Authority, filters: dict[str, Any] | None = None) -> lis
 
 def by_meaning(
     authority: Authority,
-    function: str,
+    plan: str,
     *,
     filters: dict[str, Any] | None = None,
     without: Sequence[str] = (),
 ) -> list[str]:
-    """The titles of the passages that one of the vector functions brings, as often as it does."""
+    """The titles of the passages that search by meaning brings by one plan, as often as it does."""
     space = EmbeddingSpace.objects.get(organization_id=authority.organization_id)
     query = vector_literal(RememberingEmbedder().embed_query(WORD))
-    sql = f"SELECT chunk_key FROM {function}({_WHO}, {_MUST}, %s, %s::halfvec, 50)"
+    sql = (
+        f"SELECT chunk_key, trace FROM {MEANING}({_WHO}, {_MUST}, %s, %s::halfvec, 50, "
+        f"{-1 if plan == NEAREST else 1_000_000})"
+    )
     must = _must(authority, without)
-    return _titles(_column(sql, (*_who(authority, filters), *must, space.key, query)))
+    with connection.cursor() as cursor:
+        if plan == NEAREST:
+            # A graph is told by its name; without one the same statement sorts what it finds.
+            graph = f"retrieval_vector_{authority.organization_key}_graph"
+            cursor.execute(f"CREATE TEMPORARY TABLE IF NOT EXISTS {graph} () ON COMMIT DROP")
+        cursor.execute(sql, (*_who(authority, filters), *must, space.key, query))
+        rows = cursor.fetchall()
+    assert json.loads(rows[-1][1])["plan"] == plan
+    return _titles([key for key, _ in rows if key is not None])
 
 
 def by_words(

@@ -27,10 +27,6 @@ from tests.retrieval.probes import unkept
 from tests.retrieval.test_relation import make_document
 
 FAILURES = (AssertionError, pytest.fail.Exception)
-# Functions of ours that decide nothing about rights, each with why.
-NOT_THE_RELATION = {
-    "retrieval_vector_search": "chooses a plan and asks the functions below it",
-}
 _WORD = re.compile(r"\b(WHERE|ON|AND|OR|NOT)\b")
 _ENDS = re.compile(
     r"\b(WHERE|ON|AND|OR|JOIN|LEFT|CROSS|UNION|GROUP|ORDER|LIMIT|SELECT|FROM|RETURNING|THEN)\b"
@@ -119,8 +115,7 @@ def test_every_function_over_grants_is_listed(database: str) -> None:
             "|matching_documents|accounts_teammembership)'"
         ).fetchall()
     found = {name for (name,) in rows}
-    assert found - {*FUNCTIONS, *NOT_THE_RELATION} == set()
-    assert set(NOT_THE_RELATION) <= found
+    assert found - {*FUNCTIONS} == set()
 
 
 def test_clauses_have_names_of_their_own() -> None:

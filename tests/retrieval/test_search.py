@@ -170,10 +170,10 @@ def test_INV3_the_relation_stands_inside_every_branch_function(library: Library)
     with connection.cursor() as cursor:
         cursor.execute(
             "SELECT proname, prosrc, prosecdef, proconfig FROM pg_proc WHERE proname = ANY (%s)",
-            [["retrieval_vector_exact", "retrieval_vector_nearest", "retrieval_lexical_search"]],
+            [["retrieval_vector_search", "retrieval_lexical_search"]],
         )
         rows = cursor.fetchall()
-    assert len(rows) == 3
+    assert len(rows) == 2
     for name, source, runs_as_owner, settings in rows:
         assert "retrieval_visible_sources(" in source, name
         assert "retrieval_granted_documents(" in source, name

@@ -10,11 +10,11 @@ from tests.retrieval.clauses import passages
 from tests.retrieval.clauses.kinds import DOCUMENTS, OWN, PRINCIPALS, SOURCES, TEAM, Aside, Clause
 from tests.retrieval.clauses.people import OBJECT_CLAUSES, PRINCIPAL_CLAUSES, QUERYSET_CLAUSES
 from tests.retrieval.clauses.rights import DOCUMENT_CLAUSES, MATCHING_CLAUSES, SOURCE_CLAUSES
-from tests.retrieval.probes import EXACT, MATCHING, NEAREST, SIMILAR, WORDS
+from tests.retrieval.probes import MATCHING, MEANING, SIMILAR, WORDS
 
 __all__ = ["ASIDE", "CLAUSES", "FUNCTIONS", "TEXTS", "Aside", "Clause"]
 
-FUNCTIONS = (PRINCIPALS, SOURCES, DOCUMENTS, MATCHING, EXACT, NEAREST, WORDS, SIMILAR)
+FUNCTIONS = (PRINCIPALS, SOURCES, DOCUMENTS, MATCHING, MEANING, WORDS, SIMILAR)
 TEXTS = (OWN, TEAM)
 CLAUSES = [
     *PRINCIPAL_CLAUSES,

@@ -12,105 +12,92 @@ from typing import Any
 from tests.retrieval import test_relation_passages as passages
 from tests.retrieval.clauses.kinds import Aside, Clause
 from tests.retrieval.clauses.words import SIMILAR_CLAUSES, TWICE, WORD_CLAUSES
-from tests.retrieval.probes import EXACT, NEAREST, SIMILAR, WORDS
+from tests.retrieval.probes import EXACT, MEANING, NEAREST, SIMILAR, WORDS
 
 _FITS = "(p_must IS NULL OR retrieval_fits(p_organization_key, v.chunk_key, p_must))"
-
-
-def _meaning_clause(
-    where: str,
-    name: str,
-    text: str,
-    test: Callable[..., Any],
-    nth: int = 0,
-    **given: str,
-) -> Clause:
-    return Clause(
-        name=f"{where}: {name}",
-        where=where,
-        text=text,
-        test=test,
-        given={"way": where, **given},
-        nth=(nth,),
-    )
-
-
-def _by_branch(
-    where: str, name: str, text: str, test: Callable[..., Any], **given: str
-) -> list[Clause]:
-    """A clause that stands once for whole sources and once for single documents."""
-    return [
-        _meaning_clause(where, f"{name}, by {branch}", text, test, nth, branch=branch, **given)
-        for nth, branch in enumerate(("source", "document"))
-    ]
 
 
 _INDEX = passages.test_rows_of_another_organisation_or_space_are_not_read
 _OTHER = passages.test_one_grant_opens_no_other_passage
 _RESTRICTED = passages.test_a_restricted_passage_does_not_follow_its_source
 _ONCE = passages.test_a_passage_that_is_open_in_two_ways_comes_once
-_FILTER = passages.test_a_filter_holds_in_every_way
 _WITHOUT = passages.test_excluded_words_hold_in_every_way
-_IN_SOURCES = "v.source_key IN (SELECT sources.key FROM sources)"
+_ORGANIZATION = "v.organization_key = p_organization_key"
+_SPACE = "v.space_key = p_space"
 
-EXACT_CLAUSES = [
-    *_by_branch(EXACT, "only without a filter", "p_filter IS NULL", _FILTER),
-    *_by_branch(
-        EXACT,
-        "organisation",
-        "v.organization_key = p_organization_key",
-        _INDEX,
-        column="organization_key",
-    ),
-    *_by_branch(EXACT, "space", "v.space_key = p_space", _INDEX, column="space_key"),
-    *_by_branch(EXACT, "words that must or must not stand there", _FITS, _WITHOUT),
+
+def _meaning_clause(
+    plan: str, name: str, text: str, test: Callable[..., Any], nth: int = 0, **given: str
+) -> Clause:
+    return Clause(
+        name=f"{plan}: {name}",
+        where=MEANING,
+        text=text,
+        test=test,
+        given={"way": plan, **given},
+        nth=(nth,),
+    )
+
+
+# Both plans take their documents from here, those in an open source left out.
+SCOPE_CLAUSES = [
+    _meaning_clause(EXACT, "not twice", TWICE, _ONCE),
+    _meaning_clause(EXACT, "not twice, where it follows its source", "d.inherits", _ONCE),
     _meaning_clause(
-        EXACT, "of sources that are open", "v.source_key = sources.key", _OTHER, branch="source"
-    ),
-    _meaning_clause(EXACT, "that follow their source", "v.inherits", _RESTRICTED),
-    _meaning_clause(
         EXACT,
-        "of documents that are open",
-        "v.document_key = documents.key",
+        "not twice, where its source is open",
+        "d.source_key IN (SELECT unnest(v_sources))",
         _OTHER,
         branch="document",
-    ),
-    _meaning_clause(EXACT, "not twice", f"NOT (v.inherits AND {_IN_SOURCES})", _ONCE),
-    _meaning_clause(EXACT, "not twice, where it follows its source", "v.inherits", _ONCE, 1),
-    _meaning_clause(
-        EXACT, "not twice, where its source is open", _IN_SOURCES, _OTHER, branch="document"
     ),
 ]
 
 NEAREST_CLAUSES = [
-    *_by_branch(NEAREST, "only without a filter", "p_filter IS NULL", _FILTER),
     _meaning_clause(
-        NEAREST,
-        "organisation",
-        "v.organization_key = p_organization_key",
-        _INDEX,
-        branch="source",
-        column="organization_key",
+        NEAREST, "organisation", _ORGANIZATION, _INDEX, branch="source", column="organization_key"
     ),
-    _meaning_clause(
-        NEAREST, "space", "v.space_key = p_space", _INDEX, branch="source", column="space_key"
-    ),
+    _meaning_clause(NEAREST, "space", _SPACE, _INDEX, branch="source", column="space_key"),
     _meaning_clause(
         NEAREST, "words that must or must not stand there", _FITS, _WITHOUT, branch="source"
     ),
     _meaning_clause(NEAREST, "that follow their source", "v.inherits", _RESTRICTED),
-    _meaning_clause(NEAREST, "of sources that are open", _IN_SOURCES, _OTHER, branch="source"),
     _meaning_clause(
         NEAREST,
-        "of documents that are open",
-        "v.document_key IN (SELECT documents.key FROM documents)",
+        "of sources that are open",
+        "v.source_key IN (SELECT unnest(v_sources))",
         _OTHER,
         branch="source",
     ),
+    _meaning_clause(
+        NEAREST,
+        "of documents that are open",
+        "v.document_key IN (SELECT unnest(v_documents))",
+        _OTHER,
+        branch="document",
+    ),
 ]
 
-CLAUSES = [*EXACT_CLAUSES, *NEAREST_CLAUSES, *WORD_CLAUSES, *SIMILAR_CLAUSES]
-_NO_ROWS = "without a filter that function answers nothing anyway: this saves asking it"
+# The plan stands once for whole sources and once for single documents, after the other plan.
+EXACT_CLAUSES = [
+    *(
+        _meaning_clause(EXACT, f"{name}, by {branch}", text, test, nth, branch=branch, **given)
+        for name, text, test, given in (
+            ("organisation", _ORGANIZATION, _INDEX, {"column": "organization_key"}),
+            ("space", _SPACE, _INDEX, {"column": "space_key"}),
+            ("words that must or must not stand there", _FITS, _WITHOUT, {}),
+        )
+        for nth, branch in enumerate(("source", "document"), start=1)
+    ),
+    _meaning_clause(
+        EXACT, "of sources that are open", "v.source_key = s.key", _OTHER, branch="source"
+    ),
+    _meaning_clause(EXACT, "that follow their source", "v.inherits", _RESTRICTED, 1),
+    _meaning_clause(
+        EXACT, "of documents that are open", "v.document_key = d.key", _OTHER, branch="document"
+    ),
+]
+
+CLAUSES = [*SCOPE_CLAUSES, *NEAREST_CLAUSES, *EXACT_CLAUSES, *WORD_CLAUSES, *SIMILAR_CLAUSES]
 _RARITY = "how rare a word is in the organisation; its number alone, of no text"
 _TERMS = "which words are looked for"
 _TRACE = "how much would be read; decides about a cap, and is told in the trace"
@@ -118,9 +105,16 @@ _ORDER = "order and limits"
 _BLOCKS = "which blocks to look into: each document in them is asked for"
 _GRAVES = "keys of passages are never given twice: another organisation's graves hide nothing here"
 _PLACE = "where a passage lies; both places are looked at, and it is in one of them"
+_NOTHING = "nothing was asked for"
+_PLAN = "which plan; both hold the relation"
 ASIDE = [
-    Aside(where=EXACT, text="p_filter IS NOT NULL", why=_NO_ROWS),
-    Aside(where=NEAREST, text="p_filter IS NOT NULL", why=_NO_ROWS),
+    Aside(where=MEANING, text="p_space IS NULL", why=_NOTHING),
+    Aside(where=MEANING, text="p_limit <= 0", why=_NOTHING),
+    Aside(
+        where=MEANING,
+        text="to_regclass('retrieval_vector_' || p_organization_key || '_graph') IS NOT NULL",
+        why=_PLAN,
+    ),
     *(
         Aside(where=WORDS, text=text, why=why, nth=nth)
         for text, why, nth in (
