@@ -1,7 +1,7 @@
 """Made-up passages: words as uneven as in real text, and unit vectors in clusters within clusters.
 
-A passage lies near its document, a document near its topic; a source has few topics. Noise is
-spread over all dimensions, the hardest kind for a graph.
+A passage lies near its document, a document near its topic; a source has few topics. Noise has the
+spectrum that real embeddings have around their documents.
 """
 
 from __future__ import annotations
@@ -20,6 +20,20 @@ _NEAR_DOCUMENT = 0.6
 _OWN_TOPICS = 3
 _OWN_SHARE = 0.8
 _TITLE = 4
+# Of 2,464 passages of a public handbook around their documents' means, embedded by the local model:
+# the strongest 10, 30, 60, 100 and 200 directions hold 0.22, 0.44, 0.61, 0.76 and 0.93 of the
+# variance. These two numbers give 0.21, 0.45, 0.64, 0.77 and 0.91.
+_DECAY = 1.9
+_PLATEAU = 40
+
+
+def _spectrum() -> Floats:
+    """The standard deviation in each direction; the variances sum to one."""
+    variances = (np.arange(DIMENSION) + _PLATEAU) ** -_DECAY
+    return np.sqrt(variances / variances.sum()).astype(np.float32)
+
+
+_DEVIATIONS = _spectrum()
 
 
 def unit(vectors: Floats) -> Floats:
@@ -28,8 +42,8 @@ def unit(vectors: Floats) -> Floats:
 
 
 def noise(dice: np.random.Generator, *shape: int) -> Floats:
-    """Vectors of length about one in no direction."""
-    return dice.standard_normal((*shape, DIMENSION), dtype=np.float32) / np.float32(DIMENSION**0.5)
+    """Vectors of length about one, more in some directions than in others."""
+    return dice.standard_normal((*shape, DIMENSION), dtype=np.float32) * _DEVIATIONS
 
 
 @cache

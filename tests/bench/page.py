@@ -25,11 +25,17 @@ clients ask (10).
 
 **The world.** Twenty organisations of very unequal size (the largest holds 31 % of all passages),
 sources of about 1,000 passages, documents of ten, 384 dimensions in half precision: passages lie
-around documents, documents around topics, noise in every dimension. Texts have 60 distinct words
-from 30,000 as uneven as real ones. Members hold grants on projects, sources and documents, of
-their own or through nested teams; one document in a hundred is restricted. Four callers a cell see
-a share of their organisation. *Recall* is of the best ten against exact distances to exactly the
-visible passages, computed apart from the product.
+around documents, documents around topics, with the spectrum that passages of a real handbook have
+around their documents' means. Texts have 60 distinct words from 30,000 as uneven as real ones.
+Members hold grants on projects, sources and documents, of their own or through nested teams; one
+document in a hundred is restricted. Four callers a cell see a share of their organisation.
+*Recall* is of the best ten against exact distances to exactly the visible passages, computed apart
+from the product.
+
+A harder world was measured once: noise alike in all 384 dimensions, as no embedding has it. At a
+million passages the graph's recall fell there to 0.92 and 0.96 (20,000 and 40,000 of 40,000
+visible) and to 0.71, 0.89 and 0.93 (31,000, 155,000 and 311,000 of 314,000); a beam of 1,000
+brought 0.89 to 1.00 at 29 to 37 ms, exact distances cost about 1 microsecond a visible passage.
 """
 
 Render = Callable[[int, dict[str, Any]], str]
