@@ -20,7 +20,7 @@ from kaizen.embedded.environment import APP_ROLE, OWNER_ROLE
 from tests.bench.server import say
 from tests.bench.world import DATABASE, World
 
-_FUNCTION = re.compile(r"CREATE FUNCTION\s+(\w+)")
+_FUNCTION = re.compile(r"CREATE (?:OR REPLACE )?FUNCTION\s+(\w+)")
 _CHANGE = re.compile(r"ALTER FUNCTION [^;]*")
 
 
@@ -41,7 +41,8 @@ def renew(world: World) -> None:
         _drop(owner, list(names))
         for text in texts:
             for statement in _functions(text):
-                owner.execute(statement.replace("CREATE", "CREATE OR REPLACE", 1).encode())
+                replacing = statement.replace("CREATE FUNCTION", "CREATE OR REPLACE FUNCTION", 1)
+                owner.execute(replacing.encode())
             for change in _CHANGE.findall(text):
                 owner.execute(change.encode())
         owner.execute(f"GRANT EXECUTE ON ALL FUNCTIONS IN SCHEMA public TO {APP_ROLE}")
@@ -55,7 +56,7 @@ def _sql(operation: Operation) -> str:
 
 def _functions(text: str) -> list[str]:
     """The CREATE FUNCTION statements of a text, each from its head to the end of its body."""
-    return re.findall(r"CREATE FUNCTION.*?\$\$.*?\$\$", text, flags=re.DOTALL)
+    return re.findall(r"CREATE (?:OR REPLACE )?FUNCTION.*?\$\$.*?\$\$", text, flags=re.DOTALL)
 
 
 def _drop(owner: psycopg.Connection, names: list[str]) -> None:

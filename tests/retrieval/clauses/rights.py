@@ -70,7 +70,7 @@ SOURCE_CLAUSES = [
     Clause(
         name="sources: of projects that are granted",
         where=SOURCES,
-        text="p.key IN (SELECT projects.key FROM projects)",
+        text="p.key = projects.key",
         test=alone.test_a_grant_on_one_object_opens_no_other,
         given={"kind": "project"},
     ),
