@@ -146,6 +146,7 @@ BEGIN
         'plan', v_plan, 'visible', v_visible, 'ms', extract(epoch FROM clock_timestamp() - began) * 1000);
 END $$
 """
+_LOADED = "SELECT '[1]'::vector"
 _OLD = (
     f"DROP FUNCTION retrieval_vector_search({_WHO_TYPES}, tsquery, bigint, halfvec, integer, bigint)",
     f"DROP FUNCTION retrieval_vector_nearest({_WHO_TYPES}, tsquery, bigint, halfvec, integer)",
@@ -166,11 +167,10 @@ class Migration(migrations.Migration):
             f"ALTER FUNCTION {_WORDS} SET plan_cache_mode = force_generic_plan",
             f"ALTER FUNCTION {_WORDS} RESET plan_cache_mode",
         ),
-        # Functions with SET hnsw.* need pgvector loaded in this session.
-        migrations.RunSQL("SELECT '[1]'::vector", "SELECT '[1]'::vector"),
+        # Functions with SET hnsw.* need pgvector loaded in this session, either way.
         migrations.RunSQL(
             "; ".join(_OLD),
-            f"{_relation.EXACT}; {_relation.NEAREST}; {_relation.ROUTER}",
+            f"{_LOADED}; {_relation.EXACT}; {_relation.NEAREST}; {_relation.ROUTER}",
         ),
-        migrations.RunSQL(SEARCH, _OLD[0]),
+        migrations.RunSQL(f"{_LOADED}; {SEARCH}", _OLD[0]),
     ]
