@@ -23,7 +23,7 @@ GROUP BY organization_key HAVING count(*) > %s ORDER BY count(*) DESC
 # m and ef_construction decide recall on hard questions, more than the beam does.
 _GRAPH = """
 CREATE INDEX CONCURRENTLY {name} ON {table} USING hnsw (embedding halfvec_ip_ops)
-WITH (m = 24, ef_construction = 128)
+WITH (m = 32, ef_construction = 256)
 """
 
 

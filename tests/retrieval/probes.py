@@ -11,17 +11,20 @@ from django.db import connection, transaction
 
 from accounts import relation
 from accounts.authority import Authority
-from accounts.models import Project
+from accounts.models import Membership, Organization, Project
 from accounts.permissions import Verb
 from retrieval import acl
 from retrieval.models import Document, EmbeddingSpace, Source
 from retrieval.vectors import vector_literal
-from tests.retrieval.worlds import WORD, RememberingEmbedder
+from tests import factories
+from tests.retrieval.worlds import WORD, RememberingEmbedder, index_document
 
 MATCHING = "retrieval_matching_documents"
 MEANING = "retrieval_vector_search"
-# The two plans of it.
-EXACT, NEAREST = "exact", "nearest"
+# The ways it takes: exact distances, a graph that walks on, and the first that a graph brings.
+EXACT, NEAREST, PROBED = "exact", "nearest", "probed"
+MEANING_WAYS = (EXACT, NEAREST, PROBED)
+_PADDING = "Padding"
 WORDS, SIMILAR = "retrieval_lexical_search", "retrieval_similar_terms"
 _WHO = "%s, %s, %s, %s::integer[], %s::integer[], %s::integer[], %s::bigint[], %s::jsonb"
 
@@ -71,28 +74,50 @@ def matching(authority: Authority, filters: dict[str, Any] | None = None) -> lis
 
 def by_meaning(
     authority: Authority,
-    plan: str,
+    way: str,
     *,
     filters: dict[str, Any] | None = None,
     without: Sequence[str] = (),
 ) -> list[str]:
-    """The titles of the passages that search by meaning brings by one plan, as often as it does."""
+    """The titles of the passages that search by meaning brings in one way, as often as it does."""
     space = EmbeddingSpace.objects.get(organization_id=authority.organization_id)
     query = vector_literal(RememberingEmbedder().embed_query(WORD))
     sql = (
         f"SELECT chunk_key, trace FROM {MEANING}({_WHO}, {_MUST}, %s, %s::halfvec, 50, "
-        f"{-1 if plan == NEAREST else 1_000_000})"
+        f"{1_000_000 if way == EXACT else -1})"
     )
+    if way == PROBED:
+        _pad(authority, query)
     must = _must(authority, without)
     with connection.cursor() as cursor:
-        if plan == NEAREST:
+        if way != EXACT:
             # A graph is told by its name; without one the same statement sorts what it finds.
             graph = f"retrieval_vector_{authority.organization_key}_graph"
             cursor.execute(f"CREATE TEMPORARY TABLE IF NOT EXISTS {graph} () ON COMMIT DROP")
         cursor.execute(sql, (*_who(authority, filters), *must, space.key, query))
         rows = cursor.fetchall()
-    assert json.loads(rows[-1][1])["plan"] == plan
-    return _titles([key for key, _ in rows if key is not None])
+    assert json.loads(rows[-1][1])["plan"] == (EXACT if way == EXACT else NEAREST)
+    titles = _titles([key for key, _ in rows if key is not None])
+    return [title for title in titles if title != _PADDING]
+
+
+def _pad(authority: Authority, query: str) -> None:
+    """Let the caller see more than the first that the graph brings must hold, all far away."""
+    organization = Organization.objects.get(pk=authority.organization_id)
+    if Document.objects.filter(organization=organization, title=_PADDING).exists():
+        return
+    source = factories.make_source(organization)
+    document = index_document(source, title=_PADDING, passages=60, of="nowhere", word="far")
+    Document.objects.filter(pk=document.pk).update(author="Ada")
+    membership = Membership.objects.get(pk=authority.membership_id)
+    factories.grant(membership, Verb.VIEW, source)
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "UPDATE retrieval_vector SET embedding = (%s::halfvec::vector * "
+            "array_fill(-1::real, ARRAY[vector_dims(%s::vector)])::vector)::halfvec "
+            "WHERE document_key = %s",
+            [query, query, document.key],
+        )
 
 
 def by_words(

@@ -24,8 +24,7 @@ from retrieval.models import Document, Source
 from tests import factories
 from tests.retrieval.conftest import Library
 from tests.retrieval.probes import (
-    EXACT,
-    NEAREST,
+    MEANING_WAYS,
     document_titles,
     project_names,
     source_names,
@@ -39,7 +38,7 @@ WHO = ("person", "team")
 each_kind = pytest.mark.parametrize("kind", KINDS)
 each_principal = pytest.mark.parametrize("who", WHO)
 each_branch = pytest.mark.parametrize("branch", ["source", "document"])
-each_function = pytest.mark.parametrize("function", [EXACT, NEAREST])
+each_function = pytest.mark.parametrize("function", MEANING_WAYS)
 
 
 @dataclass(frozen=True)

@@ -19,8 +19,7 @@ from retrieval.postings import fold_organization
 from tests import factories
 from tests.retrieval.conftest import Library
 from tests.retrieval.probes import (
-    EXACT,
-    NEAREST,
+    MEANING_WAYS,
     by_meaning,
     by_words,
     matching,
@@ -34,13 +33,13 @@ from tests.retrieval.worlds import index_document
 pytestmark = pytest.mark.django_db
 TAIL, POSTINGS = "tail", "postings"
 each_branch = pytest.mark.parametrize("branch", ["source", "document"])
-each_way = pytest.mark.parametrize("way", [EXACT, NEAREST, TAIL, POSTINGS])
+each_way = pytest.mark.parametrize("way", [*MEANING_WAYS, TAIL, POSTINGS])
 each_store = pytest.mark.parametrize("way", [TAIL, POSTINGS])
 
 
 def brought(library: Library, way: str, **more: Any) -> list[str]:
     """The titles of the passages that one way brings the member, as often as it does."""
-    if way in (EXACT, NEAREST):
+    if way in MEANING_WAYS:
         return by_meaning(library.as_member, way, **more)
     if way == POSTINGS:
         fold_organization(library.organization.key)
@@ -119,8 +118,8 @@ def test_one_grant_opens_no_other_passage(library: Library, way: str, branch: st
 @pytest.mark.parametrize(
     ("way", "column"),
     [
-        *((way, "organization_key") for way in (EXACT, NEAREST, TAIL, POSTINGS)),
-        *((way, "space_key") for way in (EXACT, NEAREST)),  # Words lie in no space.
+        *((way, "organization_key") for way in (*MEANING_WAYS, TAIL, POSTINGS)),
+        *((way, "space_key") for way in MEANING_WAYS),  # Words lie in no space.
     ],
 )
 @each_branch

@@ -76,11 +76,12 @@ def index_document(
     acl_state: str = Document.AclState.INHERIT,
     passages: int = 1,
     of: str = "page",
+    word: str = f"{WORD} keeper",
 ) -> Document:
     """A document with one version whose passages hold WORD, written by the product's own index
     writer.
     """
-    texts = [f"The {WORD} keeper of {of} {number}." for number in range(passages)]
+    texts = [f"The {word} of {of} {number}." for number in range(passages)]
     return _index(source, texts, title=title, acl_state=acl_state)
 
 

@@ -12,7 +12,7 @@ from typing import Any
 from tests.retrieval import test_relation_passages as passages
 from tests.retrieval.clauses.kinds import Aside, Clause
 from tests.retrieval.clauses.words import SIMILAR_CLAUSES, TWICE, WORD_CLAUSES
-from tests.retrieval.probes import EXACT, MEANING, NEAREST, SIMILAR, WORDS
+from tests.retrieval.probes import EXACT, MEANING, NEAREST, PROBED, SIMILAR, WORDS
 
 _FITS = "(p_must IS NULL OR retrieval_fits(p_organization_key, v.chunk_key, p_must))"
 
@@ -39,7 +39,7 @@ def _meaning_clause(
     )
 
 
-# Both plans take their documents from here, those in an open source left out.
+# All plans take their documents from here, those in an open source left out.
 SCOPE_CLAUSES = [
     _meaning_clause(EXACT, "not twice", TWICE, _ONCE),
     _meaning_clause(EXACT, "not twice, where it follows its source", "d.inherits", _ONCE),
@@ -52,30 +52,43 @@ SCOPE_CLAUSES = [
     ),
 ]
 
+# The rights stand in the look at the first that the graph brings, and where it walks on.
 NEAREST_CLAUSES = [
-    _meaning_clause(
-        NEAREST, "organisation", _ORGANIZATION, _INDEX, branch="source", column="organization_key"
-    ),
-    _meaning_clause(NEAREST, "space", _SPACE, _INDEX, branch="source", column="space_key"),
-    _meaning_clause(
-        NEAREST, "words that must or must not stand there", _FITS, _WITHOUT, branch="source"
-    ),
-    _meaning_clause(NEAREST, "that follow their source", "v.inherits", _RESTRICTED),
-    _meaning_clause(
-        NEAREST,
-        "of sources that are open",
-        "v.source_key IN (SELECT unnest(v_sources))",
-        _OTHER,
-        branch="source",
-    ),
-    _meaning_clause(
-        NEAREST,
-        "of documents that are open",
-        "v.document_key IN (SELECT unnest(v_documents))",
-        _OTHER,
-        branch="document",
-    ),
-]
+    clause
+    for nth, way in enumerate((PROBED, NEAREST))
+    for clause in (
+        _meaning_clause(
+            way,
+            "organisation",
+            _ORGANIZATION,
+            _INDEX,
+            nth,
+            branch="source",
+            column="organization_key",
+        ),
+        _meaning_clause(way, "space", _SPACE, _INDEX, nth, branch="source", column="space_key"),
+        _meaning_clause(
+            way, "words that must or must not stand there", _FITS, _WITHOUT, nth, branch="source"
+        ),
+        _meaning_clause(way, "that follow their source", "v.inherits", _RESTRICTED, nth),
+        _meaning_clause(
+            way,
+            "of sources that are open",
+            "v.source_key IN (SELECT unnest(v_sources))",
+            _OTHER,
+            nth,
+            branch="source",
+        ),
+        _meaning_clause(
+            way,
+            "of documents that are open",
+            "v.document_key IN (SELECT unnest(v_documents))",
+            _OTHER,
+            nth,
+            branch="document",
+        ),
+    )
+] + [_meaning_clause(PROBED, "of these only", "f.may", _OTHER, branch="source")]
 
 # The plan stands once for whole sources and once for single documents, after the other plan.
 EXACT_CLAUSES = [
@@ -86,12 +99,12 @@ EXACT_CLAUSES = [
             ("space", _SPACE, _INDEX, {"column": "space_key"}),
             ("words that must or must not stand there", _FITS, _WITHOUT, {}),
         )
-        for nth, branch in enumerate(("source", "document"), start=1)
+        for nth, branch in enumerate(("source", "document"), start=2)
     ),
     _meaning_clause(
         EXACT, "of sources that are open", "v.source_key = s.key", _OTHER, branch="source"
     ),
-    _meaning_clause(EXACT, "that follow their source", "v.inherits", _RESTRICTED, 1),
+    _meaning_clause(EXACT, "that follow their source", "v.inherits", _RESTRICTED, 2),
     _meaning_clause(
         EXACT, "of documents that are open", "v.document_key = d.key", _OTHER, branch="document"
     ),
@@ -106,7 +119,7 @@ _BLOCKS = "which blocks to look into: each document in them is asked for"
 _GRAVES = "keys of passages are never given twice: another organisation's graves hide nothing here"
 _PLACE = "where a passage lies; both places are looked at, and it is in one of them"
 _NOTHING = "nothing was asked for"
-_PLAN = "which plan; both hold the relation"
+_PLAN = "which plan; all hold the relation"
 ASIDE = [
     Aside(where=MEANING, text="p_space IS NULL", why=_NOTHING),
     Aside(where=MEANING, text="p_limit <= 0", why=_NOTHING),
@@ -115,6 +128,9 @@ ASIDE = [
         text="to_regclass('retrieval_vector_' || p_organization_key || '_graph') IS NOT NULL",
         why=_PLAN,
     ),
+    Aside(where=MEANING, text="cardinality(v_keys) >= greatest(40, p_limit)", why=_PLAN),
+    Aside(where=MEANING, text="v_visible > 5 * p_exact", why=_PLAN),
+    Aside(where=MEANING, text="v_plan = 'nearest'", why=_PLAN),
     *(
         Aside(where=WORDS, text=text, why=why, nth=nth)
         for text, why, nth in (
