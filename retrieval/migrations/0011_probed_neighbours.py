@@ -19,6 +19,8 @@ _MAY = f"""((v.inherits AND v.source_key IN (SELECT unnest(v_sources)))
 # the rights in the same statement: if enough of them may be seen, they are the answer (`nearest`). If not, most
 # neighbours are forbidden, and exact distances are both surer and quicker up to five times as many passages; beyond
 # that the graph walks on until it has far more than is wanted (`nearest`, too), since it brings them out of order.
+# The beam is as wide as it takes to hold some hundred that may be seen, twice the usual at most: where half is visible
+# the best ten lie further out, and the graph is less sure of those.
 # The approximate plans need the organisation's own partition with its HNSW index; elsewhere exact is the plan.
 # The settings are for all plans: none joins but by looking up. Where distances are sorted the order is written "+ 0",
 # so that no index can claim to bring it: with sorting switched off the planner would read the whole graph.
@@ -39,6 +41,7 @@ DECLARE
     v_visible bigint := 0;
     v_beside bigint;
     v_plan text := 'exact';
+    v_beam integer;
     v_keys bigint[];
     v_distances double precision[];
     began timestamptz := clock_timestamp();
@@ -56,10 +59,14 @@ BEGIN
     END IF;
     v_visible := v_visible + v_beside;
     IF v_visible > p_exact AND to_regclass('retrieval_vector_' || p_organization_key || '_graph') IS NOT NULL THEN
+        v_beam := 200 * least(2, greatest(1, (
+            SELECT c.reltuples FROM pg_class c WHERE c.oid = to_regclass('retrieval_vector_' || p_organization_key)
+        ) / greatest(1, v_visible)));
+        PERFORM set_config('hnsw.ef_search', v_beam::text, true);
         WITH first AS MATERIALIZED (
             SELECT v.chunk_key, v.embedding <#> p_query AS distance, {_MAY} AS may
             FROM retrieval_vector v WHERE v.organization_key = p_organization_key AND v.space_key = p_space
-            ORDER BY v.embedding <#> p_query LIMIT greatest(200, 3 * p_limit)
+            ORDER BY v.embedding <#> p_query LIMIT greatest(v_beam, 3 * p_limit)
         )
         SELECT array_agg(f.chunk_key), array_agg(f.distance) INTO v_keys, v_distances FROM first f WHERE f.may;
         IF cardinality(v_keys) >= greatest(40, p_limit) THEN

@@ -130,6 +130,11 @@ ASIDE = [
     ),
     Aside(where=MEANING, text="cardinality(v_keys) >= greatest(40, p_limit)", why=_PLAN),
     Aside(where=MEANING, text="v_visible > 5 * p_exact", why=_PLAN),
+    Aside(
+        where=MEANING,
+        text="c.oid = to_regclass('retrieval_vector_' || p_organization_key)",
+        why="how wide to look",
+    ),
     Aside(where=MEANING, text="v_plan = 'nearest'", why=_PLAN),
     *(
         Aside(where=WORDS, text=text, why=why, nth=nth)
