@@ -16,7 +16,7 @@ _MAY = f"""((v.inherits AND v.source_key IN (SELECT unnest(v_sources)))
                    OR v.document_key IN (SELECT unnest(v_documents)))
               AND {_MUST}"""
 # Three plans. `exact` for few visible passages. Above that the nearest of the organisation's graph are looked at, with
-# the rights in the same statement: if enough of them may be seen, they are the answer (`nearest`). If not, most
+# the rights in the same statement: if enough of the nearer half may be seen, they are the answer (`nearest`). If not, most
 # neighbours are forbidden, and exact distances are both surer and quicker up to five times as many passages; beyond
 # that the graph walks on until it has far more than is wanted (`nearest`, too), since it brings them out of order.
 # The beam is as wide as it takes to hold some hundred that may be seen, twice the usual at most: where half is visible
@@ -42,6 +42,7 @@ DECLARE
     v_beside bigint;
     v_plan text := 'exact';
     v_beam integer;
+    v_near bigint;
     v_keys bigint[];
     v_distances double precision[];
     began timestamptz := clock_timestamp();
@@ -67,9 +68,10 @@ BEGIN
             SELECT v.chunk_key, v.embedding <#> p_query AS distance, {_MAY} AS may
             FROM retrieval_vector v WHERE v.organization_key = p_organization_key AND v.space_key = p_space
             ORDER BY v.embedding <#> p_query LIMIT greatest(v_beam, 3 * p_limit)
-        )
-        SELECT array_agg(f.chunk_key), array_agg(f.distance) INTO v_keys, v_distances FROM first f WHERE f.may;
-        IF cardinality(v_keys) >= greatest(40, p_limit) THEN
+        ), placed AS (SELECT *, row_number() OVER () AS place FROM first)
+        SELECT array_agg(f.chunk_key), array_agg(f.distance), count(f.place <= v_beam / 2 OR NULL)
+        INTO v_keys, v_distances, v_near FROM placed f WHERE f.may;
+        IF v_near >= 40 AND cardinality(v_keys) >= p_limit THEN
             v_plan := 'nearest';
         ELSIF v_visible > 5 * p_exact THEN
             v_plan := 'nearest';

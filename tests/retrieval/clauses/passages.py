@@ -128,7 +128,9 @@ ASIDE = [
         text="to_regclass('retrieval_vector_' || p_organization_key || '_graph') IS NOT NULL",
         why=_PLAN,
     ),
-    Aside(where=MEANING, text="cardinality(v_keys) >= greatest(40, p_limit)", why=_PLAN),
+    Aside(where=MEANING, text="v_near >= 40", why=_PLAN),
+    Aside(where=MEANING, text="cardinality(v_keys) >= p_limit", why=_PLAN),
+    Aside(where=MEANING, text="f.place <= v_beam / 2", why=_PLAN),
     Aside(where=MEANING, text="v_visible > 5 * p_exact", why=_PLAN),
     Aside(
         where=MEANING,
