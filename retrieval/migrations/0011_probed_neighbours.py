@@ -20,7 +20,8 @@ _MAY = f"""((v.inherits AND v.source_key IN (SELECT unnest(v_sources)))
 # neighbours are forbidden, and exact distances are both surer and quicker up to five times as many passages; beyond
 # that the graph walks on until it has far more than is wanted (`nearest`, too), since it brings them out of order.
 # The beam is as wide as it takes to hold some hundred that may be seen, twice the usual at most: where half is visible
-# the best ten lie further out, and the graph is less sure of those.
+# the best ten lie further out, and the graph is less sure of those. Where less than a fifth is visible nothing is looked
+# at that exact distances can do.
 # The approximate plans need the organisation's own partition with its HNSW index; elsewhere exact is the plan.
 # The settings are for all plans: none joins but by looking up. Where distances are sorted the order is written "+ 0",
 # so that no index can claim to bring it: with sorting switched off the planner would read the whole graph.
@@ -41,6 +42,7 @@ DECLARE
     v_visible bigint := 0;
     v_beside bigint;
     v_plan text := 'exact';
+    v_rarity double precision;
     v_beam integer;
     v_near bigint;
     v_keys bigint[];
@@ -60,9 +62,12 @@ BEGIN
     END IF;
     v_visible := v_visible + v_beside;
     IF v_visible > p_exact AND to_regclass('retrieval_vector_' || p_organization_key || '_graph') IS NOT NULL THEN
-        v_beam := 200 * least(2, greatest(1, (
+        v_rarity := coalesce((
             SELECT c.reltuples FROM pg_class c WHERE c.oid = to_regclass('retrieval_vector_' || p_organization_key)
-        ) / greatest(1, v_visible)));
+        ), 0) / greatest(1, v_visible);
+    END IF;
+    IF v_rarity IS NOT NULL AND (v_rarity < 5 OR v_visible > 5 * p_exact) THEN
+        v_beam := 200 * least(2, greatest(1, v_rarity));
         PERFORM set_config('hnsw.ef_search', v_beam::text, true);
         WITH first AS MATERIALIZED (
             SELECT v.chunk_key, v.embedding <#> p_query AS distance, {_MAY} AS may

@@ -128,6 +128,8 @@ ASIDE = [
         text="to_regclass('retrieval_vector_' || p_organization_key || '_graph') IS NOT NULL",
         why=_PLAN,
     ),
+    Aside(where=MEANING, text="v_rarity IS NOT NULL", why=_PLAN),
+    Aside(where=MEANING, text="v_rarity < 5", why=_PLAN),
     Aside(where=MEANING, text="v_near >= 40", why=_PLAN),
     Aside(where=MEANING, text="cardinality(v_keys) >= p_limit", why=_PLAN),
     Aside(where=MEANING, text="f.place <= v_beam / 2", why=_PLAN),
@@ -135,7 +137,7 @@ ASIDE = [
     Aside(
         where=MEANING,
         text="c.oid = to_regclass('retrieval_vector_' || p_organization_key)",
-        why="how wide to look",
+        why=_PLAN,
     ),
     Aside(where=MEANING, text="v_plan = 'nearest'", why=_PLAN),
     *(
