@@ -21,7 +21,8 @@ _MAY = f"""((v.inherits AND v.source_key IN (SELECT unnest(v_sources)))
 # that the graph walks on until it has far more than is wanted (`nearest`, too), since it brings them out of order.
 # The beam is as wide as it takes to hold some hundred that may be seen, twice the usual at most: where half is visible
 # the best ten lie further out, and the graph is less sure of those. Where less than a fifth is visible nothing is looked
-# at that exact distances can do.
+# at that exact distances can do. A graph walks no further than its settings allow: an answer that would be short is
+# given by exact distances.
 # The approximate plans need the organisation's own partition with its HNSW index; elsewhere exact is the plan.
 # The settings are for all plans: none joins but by looking up. Where distances are sorted the order is written "+ 0",
 # so that no index can claim to bring it: with sorting switched off the planner would read the whole graph.
@@ -86,6 +87,9 @@ BEGIN
                 ORDER BY v.embedding <#> p_query LIMIT greatest(400, p_limit)
             )
             SELECT array_agg(n.chunk_key), array_agg(n.distance) INTO v_keys, v_distances FROM near n;
+            IF p_must IS NULL AND coalesce(cardinality(v_keys), 0) < least(p_limit, v_visible) THEN
+                v_plan := 'exact';
+            END IF;
         END IF;
     END IF;
     IF v_plan = 'nearest' THEN

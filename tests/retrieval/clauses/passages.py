@@ -130,6 +130,12 @@ ASIDE = [
     ),
     Aside(where=MEANING, text="v_rarity IS NOT NULL", why=_PLAN),
     Aside(where=MEANING, text="v_rarity < 5", why=_PLAN),
+    Aside(where=MEANING, text="p_must IS NULL", why=_PLAN, nth=(4,)),
+    Aside(
+        where=MEANING,
+        text="coalesce(cardinality(v_keys), 0) < least(p_limit, v_visible)",
+        why=_PLAN,
+    ),
     Aside(where=MEANING, text="v_near >= 40", why=_PLAN),
     Aside(where=MEANING, text="cardinality(v_keys) >= p_limit", why=_PLAN),
     Aside(where=MEANING, text="f.place <= v_beam / 2", why=_PLAN),
